@@ -17,7 +17,7 @@ from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
 from hardware.precision import rate_unit
 from hwexplorer import engine
-from hwexplorer.state import State, replace, shown_plot
+from hwexplorer.state import PLOTS, State, replace, shown_plot
 from hwexplorer.views import plain
 from hwexplorer.views.tree_view import measured_times, shares
 
@@ -26,7 +26,7 @@ ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 def plot(state: State) -> plain.Plot:
     """Return the plot that the state shows."""
-    made: plain.Plot = globals()[shown_plot(state)](state)
+    made: plain.Plot = globals()[shown_plot(state) or PLOTS[0]](state)
     return made
 
 

@@ -22,18 +22,18 @@ from hardware import precision as formats
 from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import settings
 
-PANES = ("compare", "tree", "events", "why", "plot", "knobs")
+PANES = ("compare", "tree", "events", "why", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind")  # as analysis/estimate/tree_figures.py has them
 PREDICTED_SORTS = ("graph", "share", "latency", "energy", "name")
 TRACE_SORTS = ("measured", "ratio")  # columns of the tree beside a trace; without one, the order is that of shares
 SORTS = (*PREDICTED_SORTS, *TRACE_SORTS)
-PLOTS = ("roofline", "batch")  # functions of hwexplorer/plots.py
+PLOTS = ("roofline", "batch")  # functions of hwexplorer/plots.py; shown in the pane of why, if one is asked for
 RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
-_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": PLOTS, "rank": RANKS}
+_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": ("", *PLOTS), "rank": RANKS}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class State(msgspec.Struct, frozen=True):
     sort: str = "graph"
     descending: bool = True
     find: str = ""
-    plot: str = "roofline"
+    plot: str = ""
     open: tuple[str, ...] = ()
     pin: str = ""
     rank: str = "rank"
@@ -80,6 +80,11 @@ class State(msgspec.Struct, frozen=True):
     def split_branches(self) -> tuple[str, ...]:
         """The branches of repeats whose blocks are shown one by one."""
         return tuple(sorted(key.removesuffix(EACH) for key in self.open if key.endswith(EACH)))
+
+    @property
+    def view(self) -> str:
+        """The name of the view in the focused pane."""
+        return "plot" if self.pane == "why" and self.plot else self.pane
 
     @property
     def order(self) -> str:
@@ -286,8 +291,8 @@ def pin_string(state: State) -> str:
 
 
 def shown_plot(state: State) -> str:
-    """Return the plot that a state shows. A load decides its batch itself, so it has the roofline alone."""
-    return PLOTS[0] if state.load else state.plot
+    """Return the plot of a state, '' for none. A load decides its batch itself, so it has the roofline alone."""
+    return PLOTS[0] if state.load and state.plot else state.plot
 
 
 def pinned(state: State) -> State | None:

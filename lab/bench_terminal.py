@@ -93,7 +93,7 @@ def scrubbed(subject: Subject) -> None:
     told("cursor key to the end of its repaint", [move.last for move in moves])
     switches = [found for key in [b"2", *[b"j", b"k"] * 6] if (found := program.key(key))]
     told("next device, everything new", [switch.last for switch in switches[1:]])
-    turns = [found for key in [b"7", *[b"l", b"l", b"l", b"h", b"h", b"h"] * 3] if (found := program.key(key))]
+    turns = [found for key in [b"6", *[b"l", b"l", b"l", b"h", b"h", b"h"] * 3] if (found := program.key(key))]
     told("a knob of the chip turned, everything new", [turn.last for turn in turns[1:]], "30")
     program.settle(0.5)
     idle = program.idle(2.0)

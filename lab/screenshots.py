@@ -47,10 +47,10 @@ SHOTS = (
     Shot("wavefront", PRODUCT, keys=("W", "space", "home", *("right",) * 60)),
     Shot("wavefront_small", PRODUCT, SMALL, keys=("W", "space", "home", "tab", *("right",) * 60)),
     Shot("why", "resnet50@b8,fp16?by=module&at=layer3&pane=why", SMALL),
-    Shot("plot", "vit_b_16@b8,bf16?by=module&sort=share&pane=plot", SMALL, keys=("full_stop",)),
+    Shot("plot", "vit_b_16@b8,bf16?by=module&sort=share&pane=why&plot=roofline", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
     Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
-    Shot("batch", "resnet50@b8,fp16?by=module&sort=share&pane=plot&plot=batch", SMALL),
+    Shot("batch", "resnet50@b8,fp16?by=module&sort=share&pane=why&plot=batch", SMALL),
     Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",)),
 )
 

@@ -144,7 +144,7 @@ class HwExplorer(App[None], inherit_css=False):
         content = self.explorer.panes[self.state.pane].content
         table = content if isinstance(content, TreeTable) else self.explorer.outline
         name = str(table.row.cells[0]) if table.row is not None else ""
-        text = self.session.provider.command(self.state, self.state.pane) if what == "command" else name
+        text = self.session.provider.command(self.state, self.state.view) if what == "command" else name
         text = safe(text, len(text))  # it may be pasted into a terminal
         if not text:
             self.session.say("nothing here to copy", "warn")

@@ -164,11 +164,6 @@ def _pin(session: Session, words: list[str]) -> None:
     session.apply(state)
 
 
-def _show_plot(session: Session, words: list[str]) -> None:
-    kind = {"plot": _one_word(words, "plot batch")} if words else {}
-    _apply(session, pane="plot", **kind)
-
-
 def _lay_trace(session: Session, words: list[str]) -> None:
     if len(words) > 1:
         run_verb(session, ["trace", *words])
@@ -337,7 +332,9 @@ COMMANDS: dict[str, LineCommand] = {
     "limits": LineCommand("limits [L<5ms ..]",
         "limits of devices: L latency, E energy, P power, M memory",
         lambda session, words: _apply(session, limits=" ".join(words))),
-    "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS), _show_plot, states.PLOTS),
+    "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS),
+        lambda session, words: _apply(session, pane="why", plot=_one_word(words or ["roofline"], "plot batch")),
+        states.PLOTS),
     "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
     "state": LineCommand("state STRING", "open a screen from its state string",
         lambda session, words: _open_state(session, _one_word(words, "state 'resnet50@b8,fp16'"))),

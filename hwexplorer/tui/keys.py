@@ -56,10 +56,10 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         *(
             _action(f"pane_{name}", key, name.title(), f"Go to the {name} pane", changes.show_pane(name),
                 hint=name if name == "knobs" else "")
-            for name, key in PANE_KEYS.items() if name != "plot"
+            for name, key in PANE_KEYS.items()
         ),
-        _action("pane_plot", f"v {PANE_KEYS['plot']}", "Plot", "Go to the plot; there, the next of: "
-            + ", ".join(states.PLOTS), changes.next_plot),
+        _action("plot", "v", "Plot", "Show a plot in the why pane: " + ", ".join((*states.PLOTS, "then none")),
+            changes.cycle("plot", ("", *states.PLOTS), pane="why")),
         _action("next_pane", "tab", "Next pane", "Go to the next pane", changes.cycle("pane", states.PANES)),
         _action("previous_pane", "shift+tab", "Pane before", "Go to the previous pane",
             changes.cycle("pane", states.PANES, -1)),
@@ -136,10 +136,10 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("advise", "A", "Advise", "Show what to change, each estimated: enter applies one", "report", "advise",
             hint="advise"),
         _action("to_tree", "enter", "Tree", "Go to the tree of this device", changes.show_pane("tree"),
-            panes="compare plot", hint="tree"),
+            panes="compare", hint="tree"),
         _action("try_it", "enter", "Try it", "Apply what lifts the limit of this node", panes="why", hint="try it"),
-        _action("why", "w", "Why", "Explain the row under the cursor", changes.show_pane("why"), hint="why"),
-        _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why"),
+        _action("why", "w", "Why", "Explain the row under the cursor", changes.show_pane("why", plot=""), hint="why"),
+        _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why", plot=""),
             panes="tree events"),
         _action("wavefront", "W", "Wavefront", "Play the wavefront of the operator under the cursor on every device"),
     ),

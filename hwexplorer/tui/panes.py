@@ -318,43 +318,6 @@ class KnobsPane(ViewPane):
         return is_over_knob
 
 
-class PlotPane(ViewPane):
-    """One of the plots, whose points stand for rows of the tree or for devices at a batch."""
-
-    finds_rows = False
-    content: PlotArea
-    double_click = "to_tree"
-    make_content = PlotArea
-
-    def fill(self, views: Views) -> None:
-        """Take the plot, with the cursor on the point of the state."""
-        self.content.update(views.plot, point_of(self.state), views.marked_points)
-        name = states.shown_plot(self.state)
-        place = f"{states.PLOTS.index(name) + 1}/{len(states.PLOTS)}"  # the title has the name
-        node = "" if name == "batch" or not self.state.at else place_of(self.state)
-        self.set_title(f"{name} · {node or views.device_name(self.state.on)}", place)
-
-    def put_cursor(self, key: str) -> None:
-        """Go to what the point stands for."""
-        if not self._move_to_point(key):
-            self.redraw()
-
-    def _move_to_point(self, key: str) -> bool:
-        """Go to what a point stands for: a row of the tree, or a device at a batch. Return False if it is neither."""
-        device, _, batch = key.rpartition("@b")
-        if key in self.session.index.place:
-            self.session.move_to(key)
-        elif device in self.state.devices:
-            self.session.apply(states.replace(self.state, on=device, batch=int(batch)))
-        else:
-            return False
-        return True
-
-    def pick(self, at: FramedPane.Clicked) -> bool:
-        """Go to what the clicked point stands for. Return False, so that `click` goes to this pane as well."""
-        return self._move_to_point(self.content.key_at(at.x, at.y)) and super().pick(at)
-
-
 def place_of(state: states.State) -> str:
     """Return the node under the cursor for a title: `layer3.conv2` for `layer3.0-5.conv2`."""
     if state.at == HOST:
@@ -368,29 +331,62 @@ def point_of(state: states.State) -> str:
 
 
 class WhyPane(ViewPane):
-    """The causes of the cost of the node under the cursor."""
+    """The causes of the cost of the node under the cursor, or a plot, whose points stand for rows of the tree or for
+    devices at a batch."""
 
     finds_rows = False
-    content: Prose
+    content: Prose | PlotArea
     make_content = Prose
 
+    def __init__(self, session: Session, name: str, palette: palettes.Palette) -> None:
+        super().__init__(session, name, palette)
+        self._prose, self._plot = Prose(), PlotArea()
+
     def click(self, at: FramedPane.Clicked) -> None:
-        """Go to the pane. A click on the caption of the frame applies the setting that it offers, a click on the line
-        that names what is folded shows it."""
+        """Go to the pane. A click on the caption of the frame applies the setting that it offers, one on the line that
+        names what is folded shows it, one on a point goes to what it stands for."""
         super().click(at)
         if at.y == CAPTION:
             self.session.do_try_it()
-        elif self.content.names_folded(at.y):
+        elif self.content is self._plot:
+            self._move_to_point(self._plot.key_at(at.x, at.y))
+        elif self._prose.names_folded(at.y):
             self.do_toggle()
 
     def fill(self, views: Views) -> None:
-        """Take the causes of the node, all of them if the pane has the whole screen."""
-        self.content.update(views.why, self.state.zoom)
-        self.set_title(place_of(self.state))
+        """Take the plot with the cursor on the point of the state, or the causes of the node, all of them if the pane
+        has the whole screen."""
+        name, place = states.shown_plot(self.state), place_of(self.state)
+        content = self._plot if name else self._prose
+        if content is not self.content:
+            content.forget()
+            self.content = content
+        if name:
+            self._plot.update(views.plot, point_of(self.state), views.marked_points)
+            place = f"{name} · {views.device_name(self.state.on) if name == 'batch' or not self.state.at else place}"
+        else:
+            self._prose.update(views.why, self.state.zoom)
+        self.set_title(place)
+
+    def put_cursor(self, key: str) -> None:
+        """Go to what the point stands for."""
+        if not self._move_to_point(key):
+            self.redraw()
+
+    def _move_to_point(self, key: str) -> bool:
+        """Go to what a point stands for: a row of the tree, or a device at a batch. Return False if it is neither."""
+        device, _, batch = key.rpartition("@b")
+        if key and key in self.session.index.place:
+            self.session.move_to(key)
+        elif device in self.state.devices:
+            self.session.apply(states.replace(self.state, on=device, batch=int(batch)))
+        else:
+            return False
+        return True
 
     def do_toggle(self) -> None:
         """Show what is folded, or fold it."""
-        self.content.toggle()
+        self._prose.toggle()
         self.redraw()
 
 

@@ -112,7 +112,7 @@ class ExportPrompt(Prompt):
 
     def __init__(self, session: Session, words: Sequence[str] = ()) -> None:
         state, self._words = session.state, words
-        subject = words[0] if words else state.pane
+        subject = words[0] if words else state.view
         name = re.split("[,(]", state.model.rpartition("/")[2])[0]  # without lengths and inputs
         self._stem = re.sub(r"[^\w.-]", "_", f"{name}_{subject}")
         self._error = ""

@@ -160,8 +160,8 @@ class ExplorerScreen(SizedScreen):
             self.panes["why"].caption = []
             self.call_after_refresh(self._show_later, views, Slices())
         for name in session.visible_views(state):
-            if name in self.panes:
-                self.panes[name].fill(views)
+            if (pane := self.panes.get("why" if name == "plot" else name)) is not None:
+                pane.fill(views)
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
         limits = self.session.limits.describe_no_pass(self.state, views.cards)

@@ -40,15 +40,15 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
         """Write the file and show the result as a message."""
         try:
             is_picture = path.suffix.lower() == PICTURE
-            pane = session.state.pane
+            view = session.state.view
             form = "" if is_picture else files.format_of(path)
-            content = screenshot(app, session) if is_picture else session.provider.exported(session.state, pane, form)
+            content = screenshot(app, session) if is_picture else session.provider.exported(session.state, view, form)
             if app.is_web:
                 app.deliver_binary(io.BytesIO(content.encode()), save_filename=path.name)
                 session.say(f"{path} goes to the browser's downloads", "good")
             else:
                 files.write(path, content, overwrite)
-                session.say(f"{'the screen' if is_picture else pane} written to {path}", "good")
+                session.say(f"{'the screen' if is_picture else view} written to {path}", "good")
         except (RequestError, OSError) as error:
             session.say(str(error), "bad")
         except Exception as error:

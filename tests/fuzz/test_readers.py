@@ -105,7 +105,7 @@ def call(words: list[str]) -> tuple[int, str]:
 STATES = (
     "resnet50",
     "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16",
-    "resnet18@b64,int8,eager,channels_last,i320/xeon_8490h,t4?on=t4&baseline=xeon_8490h&pane=plot&zoom=1",
+    "resnet18@b64,int8,eager,channels_last,i320/xeon_8490h,t4?on=t4&baseline=xeon_8490h&pane=why&plot=batch&zoom=1",
     "llama3_8b:decode,kv=4096@fp16,s2048,kv4096/h100_sxm?find=share%3E5&descending=0&metric=energy",
     "gemm:M=512,N=512,K=512/cpu,gpu?open=a.b,c%2Fd&rank=energy&rank_reverse=1&heat=1",
     "resnet18/h100_sxm@400W,l4@50W@1.4GHz?on=l4@50W@1.4GHz&pin=resnet50/h100_sxm@400W@b8",

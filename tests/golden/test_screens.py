@@ -11,7 +11,7 @@ from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 
 FILES = Path(__file__).with_name("screens")
-PANES = ("tree", "plot", "knobs")
+PANES = {"tree": "tree", "plot": "why&plot=roofline", "knobs": "knobs"}
 START = "resnet50@b8,fp16?at=layer2.0.conv2/conv&open=layer2.0.conv2"
 SIZES = {"80x24": (80, 24), "200x60": (200, 60)}
 
@@ -38,7 +38,7 @@ def compare(pilot: Pilot[None], name: str) -> None:
 
 @pytest.mark.parametrize("name", PANES)
 async def test_pane(name: str) -> None:
-    async with on_screen(f"{START}&pane={name}", Fake()) as (_, pilot):
+    async with on_screen(f"{START}&pane={PANES[name]}", Fake()) as (_, pilot):
         await pilot.pause()
         compare(pilot, name)
 

@@ -20,7 +20,7 @@ from tests.waiting import settle_until
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
 CASES: dict[str, tuple[str, Run]] = {}
 GRID = (120, 40)
-TELLING = ("tree", "events", "why", "plot")  # panes that are in sight there
+TELLING = ("tree", "events", "why")  # panes that are in sight there
 
 
 def case(id: str, start: str = "resnet50") -> Callable[[Run], Run]:
@@ -209,7 +209,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "TPU v4" in app.explorer.panes["tree"].heading
     await pilot.press("4", "j", "5", "j")
     assert app.explorer.panes["events"].content.cursor == 1
-    await pilot.press("6", "j")
+    await pilot.press("v", "j")
     assert app.state.at == "layer1.0.conv1/conv"
 
 
@@ -252,8 +252,8 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     heaviest = max(shares, key=lambda k: float(shares[k]))  # type: ignore[arg-type]
     assert app.state.at == f"{heaviest}/conv"
     assert app.explorer.outline.key == app.state.at
-    await pilot.press("6")
-    assert app.explorer.panes["plot"].content.cursor == app.state.at
+    await pilot.press("v")
+    assert app.explorer.panes["why"].content.cursor == app.state.at
 
 
 @case("sort")
@@ -394,13 +394,11 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "advise of resnet50" in screen_text(app)
 
 
-@case("pane_plot")
+@case("plot")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("v")
-    assert app.state.pane == "plot"
-    for kind in (*PLOTS[1:], PLOTS[0]):
+    for kind in (*PLOTS, ""):
         await pilot.press("v")
-        assert app.state.plot == kind
+        assert (app.state.pane, app.state.plot) == ("why", kind)
 
 
 # --- taking away ------------------------------------------------------------------------------------------
@@ -616,7 +614,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
     async with on_screen(State(), Fake(), size=(200, 60)) as (app, pilot):
         await pilot.pause()
         shown = screen_text(app)
-        for title in (" to ", "3 Tree", "4 Events", "5 Why", "6 Plot"):
+        for title in (" to ", "3 Tree", "4 Events", "5 Why"):
             assert title in shown
 
 

@@ -39,7 +39,7 @@ SETS = {
     "rank edp": "resnet50@b8?rank=edp",
     "metric energy": "resnet50@b8?metric=energy",
     "by kind": "resnet50@b8?by=kind",
-    "plot batch": "resnet50@b8?pane=plot&plot=batch",
+    "plot batch": "resnet50@b8?pane=why&plot=batch",
     "pin tpu_v4@b8": "resnet50@b8?pin=tpu_v4@b8",
     "state alexnet@fp16": "alexnet@fp16",
 }

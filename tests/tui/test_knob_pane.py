@@ -149,5 +149,5 @@ async def test_rows_stay_under_the_cursor_and_the_foot_says_the_change() -> None
 
 async def test_what_is_typed_before_the_list_waits_for_it() -> None:
     async with on_screen("alexnet/l4") as (app, pilot):
-        await pilot.press("7", "/", *"bandwidth", "enter", "l")
+        await pilot.press("6", "/", *"bandwidth", "enter", "l")
         assert app.state.on == "l4{memory_bandwidth*1.25}"

@@ -92,13 +92,13 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
 
 
 async def test_a_point_of_a_plot_says_its_figures_and_is_selected_by_a_click() -> None:
-    async with on_screen("resnet50?plot=batch&zoom=1&pane=plot") as (app, pilot):
-        plot = app.explorer.panes["plot"].content
+    async with on_screen("resnet50?plot=batch&zoom=1&pane=why") as (app, pilot):
+        plot = app.explorer.panes["why"].content
         clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.key_at(x, y).startswith("tpu_v4@b8"))
-        await pilot.hover("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
+        await pilot.hover("#why", offset=(clicked[0] + 2, clicked[1] + 1))
         assert plot.help_at(*clicked).startswith("tpu_v4@b8: Batch 8, EDP ")
         assert plot.help_at(*clicked) in screen_text(app)
-        await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
+        await pilot.click("#why", offset=(clicked[0] + 2, clicked[1] + 1))
         assert f"{app.state.on}@b{app.state.batch}" == plot.key_at(*clicked)
         assert app.state.on == "tpu_v4"
 

@@ -38,8 +38,8 @@ def test_the_cursor_changes_nothing_but_its_points(name: str, width: int, height
 
 
 async def test_the_frame_of_a_plot_names_the_operator_of_the_cursor() -> None:
-    async with on_screen(replace(STATE, pane="plot", plot="roofline")) as (app, _):
-        assert app.explorer.panes["plot"].heading.endswith(f" · {STATE.at}")
+    async with on_screen(replace(STATE, pane="why", plot="roofline")) as (app, _):
+        assert app.explorer.panes["why"].heading.endswith(f" · {STATE.at}")
 
 
 @for_each("name", PLOTS)

@@ -61,9 +61,9 @@ from hwexplorer.tui.app import HwExplorer
 async def main():
     app = HwExplorer(parse("resnet18?plot=toy"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("6")
-        assert app.explorer.panes["plot"].content.plot.title == "A toy"
-        await pilot.press("8")
+        await pilot.press("5")
+        assert app.explorer.panes["why"].content.plot.title == "A toy"
+        await pilot.press("7")
         assert app.state.pane == "kernels"
         pane = app.explorer.panes["kernels"]
         await pilot.press("j", "j")
@@ -124,7 +124,7 @@ def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file, more in ((package / "plots.py", PLOT), (package / "tui" / "panes.py", PANE)):
         file.write_text(file.read_text() + more)
     state = (package / "state.py").read_text()
-    for names, name in (('"plot", "knobs"', "kernels"), ('"roofline", "batch"', "toy")):
+    for names, name in (('"why", "knobs"', "kernels"), ('"roofline", "batch"', "toy")):
         assert state.count(f"{names})") == 1
         state = state.replace(f"{names})", f'{names}, "{name}")')
     (package / "state.py").write_text(state)

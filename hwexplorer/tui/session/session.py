@@ -142,7 +142,9 @@ class Session:
     def visible_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""
         boxes = self.visible_boxes(state)
-        return (*view_cache.ALWAYS_SHOWN, *(name for name in states.PANES if name in boxes and name != "tree"))
+        why = "plot" if states.shown_plot(state) else "why"
+        shown = (why if name == "why" else name for name in states.PANES if name in boxes and name != "tree")
+        return (*view_cache.ALWAYS_SHOWN, *shown)
 
     def later_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views that a state shows once the others are drawn."""

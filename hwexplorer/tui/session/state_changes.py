@@ -115,7 +115,6 @@ KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knob
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
 ANSWER_LINES = 3  # above the devices; one device leaves no choice
 GAP_HEIGHT = 30  # a narrow screen this high has room for all devices
-EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
 EVENTS_LINES = 11  # lines that show all families of events
 
 
@@ -165,20 +164,17 @@ def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
 
 
 def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
-    """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
-    last two. Why has what they leave, and the focused one more. Any other focused pane is shown above why."""
+    """Return the tree on the left and, on the right, why above events, of which the focused one has more. Any other
+    focused pane is shown above why."""
     x, y, width, height = body
     left = _bound_width(width, max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100) + split)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
-    if pane not in (*_MAIN, "why", "events", "plot"):
+    if pane not in (*_MAIN, "why", "events"):
         lines = {pane: height * 7 // 10, "why": height - height * 7 // 10}
     else:
-        below = {"events": min(EVENTS_LINES, height // 2), "plot": height * 3 // 10}
-        if height < EVENTS_HEIGHT:
-            del below["events" if pane == "plot" else "plot"]
-        below |= {pane: height * 9 // 20} if pane in below else {}
-        lines = {"why": height - sum(below.values()), **below}
+        below = height * 9 // 20 if pane == "events" else min(EVENTS_LINES, height // 2)
+        lines = {"why": height - below, "events": below}
     at = y
     for name, tall in lines.items():
         boxes[name] = (right[0], at, right[1], tall)
@@ -220,11 +216,6 @@ def next_order(state: State) -> State:
     return cycle(field, keys, **{way: usual})(state)
 
 
-def next_plot(state: State) -> State:
-    """Go to the plot; there, to the next kind of plot."""
-    return cycle("plot", states.PLOTS)(state) if state.pane == "plot" else replace(state, pane="plot")
-
-
 def scale_batch(state: State, double: bool) -> State:
     """Double or halve the batch within its limits. For a load, scale its clients or take the next rate instead."""
     if state.load:
@@ -258,9 +249,9 @@ def change_model(state: State, model: str, image_size: int | None = None) -> Sta
     return replace(states.with_model(state, model, image_size), at="", open=(), find="")
 
 
-def show_pane(name: str) -> Change:
-    """Return a change that goes to a pane."""
-    return lambda state: replace(state, pane=name)
+def show_pane(name: str, **others: object) -> Change:
+    """Return a change that goes to a pane, and sets the fields in `others`."""
+    return lambda state: replace(state, pane=name, **others)
 
 
 def flip(field: str) -> Change:
