@@ -466,7 +466,8 @@ def heat(table: plain.Table, state: State) -> plain.Table:
             wins[winner] += 1
         of_devices = (plain.Worded(0.0, "fused") if values[name] == 0.0 else values[name] for name in order)
         rows.append(replace(row, cells=(*(row.cells[i] for i in kept_columns), *of_devices, winner)))
-    columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
+    kept = [replace(table.columns[i], keep=2 * (i > 0)) for i in kept_columns]  # the share falls away before a device
+    columns = [*kept, *(_column(name, state, order) for name in order), WINS]
     parts, not_compared = wins.total(), wins.pop("", 0)
     counted = [
         *(f"{engine.marked_key(name)} {count}" for name, count in wins.most_common() if name != TIE),
@@ -489,8 +490,9 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
     keep = 0 if name in (order[0], state.on) else 1
     return Column(
-        mark + name, title, metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
-    )
+        mark + name, title, metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself",
+        short=title.replace(" (paper)", " ○"),
+    )  # fmt: skip
 
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
