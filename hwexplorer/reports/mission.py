@@ -1,6 +1,6 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -55,11 +55,18 @@ def _modules(asked: mission.Mission, names: Sequence[str], on_paper: bool) -> Se
     return [*(units for units in listed if units[0].key not in replaced), *in_modes]
 
 
-def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] | None, on_paper: bool) -> _Answer:
+def _document(
+    state: State,
+    file: tuple[Path, ...],
+    candidates: tuple[str, ...] | None,
+    on_paper: bool,
+    tick: Callable[[int, int], None] | None = None,
+) -> _Answer:
     def find(task: mission.Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""
         return engine.result(_state_of(state, task), key)
 
+    engine.hold_models(_states(state, file))
     cases = []
     for path in file:
         asked = mission.read_mission(path)
@@ -68,11 +75,11 @@ def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] 
         cases.append((path.stem, asked, _modules(asked, names, on_paper)))
     if len(cases) > 1:
         return mission.compare_missions(
-            [(name, *mission.try_modules(asked, units, find)) for name, asked, units in cases]
+            [(name, *mission.try_modules(asked, units, find, tick)) for name, asked, units in cases]
         )
     every = () if names else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission.answer_mission(*cases[0], find, paper)
+    return mission.answer_mission(*cases[0], find, paper, tick)
 
 
 def _best(answer: _Answer) -> mission.ModuleAnswer | None:
@@ -80,17 +87,20 @@ def _best(answer: _Answer) -> mission.ModuleAnswer | None:
 
 
 def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
-    """Return which device makes which mission possible: its odds, and a dot where it does not."""
+    """Return which device makes which mission possible as estimated, and the odds that a measurement finds so."""
     if isinstance(answer, mission.MissionAnswer):
         return plain.Text("flips", "", ())
-    odds = {(cell.device, cell.mission): percent(cell.odds) if cell.is_possible else "." for cell in answer.cells}
+    odds = {
+        (cell.device, cell.mission): f"{'yes' if cell.is_possible else 'no'} {percent(cell.odds)}" if cell.odds else "."
+        for cell in answer.cells
+    }
     heads = [Column("device", "Device", role="text", keep=0)]
     heads += [Column(name, name, role="text", keep=1) for name in answer.missions]
     rows = tuple(
         plain.Row(device, (engine.marked_key(device), *(odds[device, name] for name in answer.missions)))
         for device in answer.devices
     )
-    note = "odds that it is possible; . impossible as estimated"
+    note = "possible as estimated, and the odds that a measurement finds it possible; . does not run"
     return plain.Table("flips", "Devices and missions", tuple(heads), rows, (note,), first=_SHOWN, is_stacked=True)
 
 
@@ -135,6 +145,7 @@ VERB = declare.Report(
                      optional=True, of=lambda answer: getattr(answer, "cells", ())),
     ),
     main="modules",
+    ticks="modules",
     on_screen=False,
     shown=("drone.toml",),
 )  # fmt: skip
