@@ -7,7 +7,7 @@ a person named it (`allow`). A process has one engine: this module.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -56,6 +56,7 @@ class _Models:
         # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
         self.read: dict[model_ref.ModelRef, tuple[int, int, int]] = {}
         self.reading: dict[model_ref.ModelRef, tuple[int, int, int]] = {}
+        self.held: dict[model_ref.ModelRef, workloads.Workload] = {}
 
 
 _MODELS = _Models()
@@ -138,8 +139,14 @@ def _forward_of(state: State) -> zoo.Spec | targets.Target | Request:
 
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
-    workload = _read_model(_MODELS, _request_of(reference))
+    request = _request_of(reference)
+    workload = _MODELS.held.get(request) or _read_model(_MODELS, request)
     return workload if reference.load is None else _renamed(workload, reference.text)
+
+
+def hold_models(states: Iterable[State]) -> None:
+    """Keep the models of these states, and no longer others: a walk over devices asks for all at every step."""
+    _MODELS.held = {request: model(request) for request in {_request_of(ref(state)) for state in states}}
 
 
 def _request_of(reference: model_ref.ModelRef) -> model_ref.ModelRef:
@@ -488,6 +495,7 @@ def reset() -> None:
 
 def _forget_models() -> None:
     _MODELS.revision += 1
+    _MODELS.held.clear()
     forget_memos(_MODELS, _read_model, _estimate, _open_stage, _serve)
 
 

@@ -22,9 +22,9 @@ import numpy as np
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
-from analysis.explore.grid import Ranking, try_each
+from analysis.explore.grid import Ranking, Tick, try_each
 from analysis.explore.odds import describe_odds, odds_below
-from analysis.wording import EVIDENCE
+from analysis.wording import EVIDENCE, describe_change
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import percent, quantity
@@ -41,10 +41,10 @@ _MOST_FRAMES = 20_000.0  # of all tasks together
 _RATES_HZ = (1e-6, 1e6)
 _MOST_TASKS = 32
 _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
-_DIVISIONS = 256  # ways to divide tasks among units that are tried
-_STEPS, _NEAREST = 12, 16  # of a search for the largest rates: halvings, and modules
+_DIVISIONS = 64  # ways to divide tasks among units that are tried
+_SCALES, _NEAREST = np.arange(0.95, 0.0, -0.05).tolist(), 16  # of rates that are tried, on the nearest modules
 _REPEATS = 200  # frames after which a schedule ends where all tasks begin anew
-_DIGITS = 9  # of times in a schedule: frames that are due together run in the order of the tasks
+_TICK_S = 1e-9  # of a schedule: frames that are due together run in the order of the tasks
 _MOST_RUNS = 10_000  # of tasks on devices, in a search for ways
 
 
@@ -127,9 +127,13 @@ class Need(msgspec.Struct, frozen=True):
     @property
     def flip(self) -> str:
         """Write what would make the mission possible, or what it has to spare."""
+        if not np.isfinite(self.over):
+            return "nothing is left for what computes"
         if self.over > 1.0:
-            return f"needs {self.over:.2g}{'x the speed' if self.kind == 'time' else 'x less power'}"
-        return f"{1.0 / self.over:.2g}x the {self.kind} it needs"
+            change = self.over if self.kind == "time" else 1.0 / self.over
+            return f"needs {describe_change(change, 'less power', 'more speed', 'the speed') or 'a little more'}"
+        spare = describe_change(1.0 / self.over, "", f"more {self.kind} than it needs", f"the {self.kind} it needs")
+        return spare or f"just the {self.kind} it needs"
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,10 +207,9 @@ def read_mission(path: Path) -> Mission:
         if task.rate_hz and not low <= task.rate_hz <= high:
             raise RequestError(f"{path.name}: task {i}: rate_hz = {task.rate_hz:g} is not within {low:g} to {high:g}")
     amounts = [value for value in msgspec.structs.astuple(mission) if isinstance(value, float)]
-    if not mission.power_w > 0.0 or not all(0.0 <= amount < np.inf for amount in amounts if amount != mission.power_w):
+    is_positive = mission.power_w > 0.0 and (tasks or mission.tops > 0.0)
+    if not is_positive or not all(0.0 <= amount < np.inf for amount in amounts if amount != mission.power_w):
         raise RequestError(f"{path.name}: an amount of the mission is not a number above zero")
-    if not (tasks or mission.tops):
-        raise RequestError(f"{path.name}: tops must be greater than 0")
     if mission.hours and not (mission.battery_wh or mission.mass_g):
         raise RequestError(f"{path.name}: hours need battery_wh")
     if mission.mass_g and not mission.hours:
@@ -272,8 +275,13 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
         host_w = 0.0 if has_host else _constant("host", "rest_w")
     if mission.tops:
         load, busy = _run_load(mission.tops, units, find), 1.0
-        tasks, chips = (*tasks, load), load.busy_s * load.rate_hz
+        chips = max(load.busy_s * load.rate_hz, load.power_w / _sustained_w(units[0]))
+        tasks = (*tasks, load)
     return _judge(mission, units[0], tasks, (rest_w, host_w), busy, chips)
+
+
+def _sustained_w(device: Device) -> float:
+    return min(device.power_limit_w, device.sustained_w)
 
 
 def _constant(table: str, name: str) -> float:
@@ -370,10 +378,9 @@ def _judge(
     band = np.average([task.energy_factors for task in tasks], axis=0, weights=task_w + 1e-12).tolist()
     hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
     wh_per_kg = mission.wh_per_kg or _constant("battery", "wh_per_kg")
-    limits = [
-        (power_w, mission.power_w, ""),
-        (module_w, min(device.power_limit_w, device.sustained_w) * math.ceil(chips), " that it sustains"),
-    ]
+    limits = [(power_w, mission.power_w, "")]
+    if mission.task:  # a load in TOPS takes as many chips as sustain it
+        limits.append((module_w, _sustained_w(device) * math.ceil(chips), " that it sustains"))
     if mission.surface_cm2:
         shed_w = mission.surface_cm2 * (mission.w_per_cm2 or _constant("cooling", "w_per_cm2"))
         limits.append((module_w, shed_w, f" that {mission.surface_cm2:g} cm2 shed"))
@@ -441,8 +448,7 @@ def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> Modul
         raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     choices = [_places(task, units, find) for task in mission.task]
     if math.prod(map(len, choices)) <= _DIVISIONS:
-        divisions = dict.fromkeys(_first_of_alike(places, units) for places in product(*choices))
-        return min((run_on_units(mission, units, places, find) for places in divisions), key=_order)
+        return min((run_on_units(mission, units, places, find) for places in product(*choices)), key=_order)
     places = [choice[0] for choice in choices]
     best, is_better = run_on_units(mission, units, places, find), True
     while is_better:
@@ -458,40 +464,13 @@ def _order(answer: ModuleAnswer) -> tuple[bool, float, float]:
     return not answer.is_possible, answer.missed_share, answer.power_w
 
 
-def _first_of_alike(places: Sequence[int], units: Sequence[Device]) -> tuple[int, ...]:
-    """Return a division with units of one kind taken in their order: two alike may be exchanged."""
-    number_of: dict[int, int] = {}
-    for place in dict.fromkeys(places):
-        alike = (i for i, unit in enumerate(units) if unit.key == units[place].key and i not in number_of.values())
-        number_of[place] = next(alike)
-    return tuple(number_of[place] for place in places)
-
-
-def _largest_scale(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[float, str]:
-    """Return the largest part of all rates, in whole percent, at which the mission is possible on one of the nearest
-    modules, and the module; 0 if it never is."""
-    best, device = 0.0, ""
-    for units, _ in tried[:_NEAREST]:
-        low, high = best, 1.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2.0
-            slower = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * middle) for task in mission.task)
-            is_possible = divide_tasks(msgspec.structs.replace(mission, task=slower), units, find).is_possible
-            low, high = (middle, high) if is_possible else (low, middle)
-            if high <= best + 0.01:
-                break
-        if math.floor(low * 100.0) > math.floor(best * 100.0):
-            best, device = low, units[0].key
-    return math.floor(best * 100.0) / 100.0, device
-
-
 def try_modules(
-    mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
+    mission: Mission, modules: Iterable[Sequence[Device]], find: Find, tick: Tick | None = None, *, is_any: bool = False
 ) -> tuple[Ranking[ModuleAnswer], str]:
     """Return the mission on each module that can run it, the best first: likely possible, possible as estimated, else
     the nearest; and the most common reason why others cannot. `is_any`: stop at the first possible one."""
     answers, reasons = try_each(
-        modules, lambda units: divide_tasks(mission, units, find), until=lambda one: is_any and one.is_possible
+        modules, lambda units: divide_tasks(mission, units, find), tick, until=lambda one: is_any and one.is_possible
     )
     ranking = Ranking(answers).order("power").first(lambda one: one.odds >= 0.5).first(lambda one: one.is_possible)
     return ranking, next((reason for reason, _ in reasons.most_common(1)), "")
@@ -515,10 +494,13 @@ def find_ways(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[Mis
         answers, reason = try_modules(changed, modules or [tried[0][0]], find, is_any=True)
         says = f"{answers[0].device}: {answers[0].why}" if answers else reason
         ways.append(MissionChange(name, any(one.is_possible for one in answers), says))
-    if any(task.rate_hz for task in tasks):
-        scale, device = _largest_scale(mission, tried, find)
-        if scale:
-            ways.append(MissionChange(f"{percent(scale)} of all rates", True, device))
+    for scale in _SCALES if any(task.rate_hz for task in tasks) else ():
+        slower = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * scale) for task in tasks)
+        changed = msgspec.structs.replace(mission, task=slower)
+        answers, _ = try_modules(changed, (units for units, _ in tried[:_NEAREST]), find, is_any=True)
+        if answers and answers[0].is_possible:
+            ways.append(MissionChange(f"{percent(scale)} of all rates", True, answers[0].device))
+            break
     return tuple(sorted(ways, key=lambda way: not way.is_possible))
 
 
@@ -528,10 +510,11 @@ def answer_mission(
     modules: Sequence[Sequence[Device]],
     find: Find,
     on_paper: Iterable[Sequence[Device]] = (),
+    tick: Tick | None = None,
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
     not fit, or that no known software runs it on, are left out. Raises RequestError if that leaves none."""
-    answers, reason = try_modules(mission, modules, find)
+    answers, reason = try_modules(mission, modules, find, tick)
     if not answers:
         raise RequestError(f"{name}: {reason or 'no device'}")
     best, possible = answers[0], sum(answer.is_possible for answer in answers)
@@ -584,8 +567,10 @@ def compare_missions(answers: Sequence[tuple[str, Sequence[ModuleAnswer], str]])
         for device in dict.fromkeys(chain.from_iterable(modules))
     }
     counts = {device: sum(cell.is_possible for cell in own) for device, own in cells.items()}
-    devices = sorted(cells, key=lambda device: -counts[device])
+    expected = {device: sum(cell.odds for cell in own) for device, own in cells.items()}
+    devices = sorted(cells, key=lambda device: (-counts[device], -expected[device]))
     best = f"{devices[0]} makes {counts[devices[0]]} of {len(answers)} missions possible"
+    best += f" ({expected[devices[0]]:.2g} expected by the odds)"
     others = ", ".join(f"{device} {counts[device]}" for device in devices[1:4])
     return MissionTable(
         missions=tuple(name for name, _, _ in answers),
@@ -621,39 +606,41 @@ def schedule(tasks: tuple[Task, ...], seconds: tuple[float, ...], horizon_s: flo
     """Simulate tasks that take `seconds` each on one unit. The unit runs one frame at a time, the earliest deadline
     first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
     time of all tasks, so it takes turns with its like."""
-    n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
-    frames, ended, dropped, total_s, longest_s = ([0.0] * n for _ in range(5))  # NumPy's items are slow
-    periods_s, dues_s = [task.period_s for task in tasks], [task.due_s for task in tasks]
-    queue = [(round(dues_s[i], _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
-    arrivals = [(round(periods_s[i], _DIGITS), i, 1) for i, task in enumerate(tasks) if task.rate_hz]
+    n, now, busy = len(tasks), 0, 0
+    taken, dues, horizon = _ticks(seconds), _ticks(task.due_s for task in tasks), _ticks([horizon_s])[0]
+    frames, ended, dropped, total, longest = ([0] * n for _ in range(5))  # NumPy's items are slow
+    queue = [(dues[i] if task.rate_hz else sum(taken), i, 0) for i, task in enumerate(tasks)]
+    arrivals = [(_ticks([task.period_s])[0], i, 1) for i, task in enumerate(tasks) if task.rate_hz]
     heapq.heapify(queue)
     heapq.heapify(arrivals)
-    while now < horizon_s:
+    while now < horizon:
         while arrivals and arrivals[0][0] <= now:
-            arrival_s, i, frame = heapq.heappop(arrivals)
-            heapq.heappush(queue, (round(arrival_s + dues_s[i], _DIGITS), i, arrival_s))
-            heapq.heappush(arrivals, (round((frame + 1) * periods_s[i], _DIGITS), i, frame + 1))
+            arrival, i, frame = heapq.heappop(arrivals)
+            heapq.heappush(queue, (arrival + dues[i], i, arrival))
+            heapq.heappush(arrivals, (round((frame + 1) * tasks[i].period_s / _TICK_S), i, frame + 1))
         if not queue:
             now = arrivals[0][0]
             if sum(frames) >= _REPEATS and len(arrivals) == n and all(arrival[0] == now for arrival in arrivals):
                 break  # what follows repeats what has been
             continue
-        due, i, arrival_s = heapq.heappop(queue)
-        frames[i] += 1.0
-        is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
-        dropped[i] += is_late
-        if is_late:
+        due, i, arrival = heapq.heappop(queue)
+        frames[i] += 1
+        if tasks[i].rate_hz and now + taken[i] > due + 1:
+            dropped[i] += 1
             continue
-        now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
-        taken_s = now - arrival_s
-        ended[i], total_s[i], longest_s[i] = ended[i] + 1.0, total_s[i] + taken_s, max(longest_s[i], taken_s)
+        now, busy = now + taken[i], busy + taken[i]
+        ended[i], total[i], longest[i] = ended[i] + 1, total[i] + now - arrival, max(longest[i], now - arrival)
         if not tasks[i].rate_hz:
-            heapq.heappush(queue, (now + turn_s, i, now))
-    done = np.array(ended)
+            heapq.heappush(queue, (now + sum(taken), i, now))
     return Frames(
-        done / now,
-        np.divide(dropped, np.maximum(frames, 1.0)),
-        np.divide(total_s, done, out=np.full(n, np.nan), where=done > 0.0),
-        np.array(longest_s),
+        np.array(ended) / (now * _TICK_S),
+        np.divide(dropped, np.maximum(frames, 1)),
+        np.array([time * _TICK_S / count if count else np.nan for time, count in zip(total, ended, strict=True)]),
+        np.array(longest) * _TICK_S,
         min(busy / now, 1.0),
     )
+
+
+def _ticks(seconds: Iterable[float]) -> list[int]:
+    """Return times in steps of the schedule, at least one."""
+    return [max(round(one / _TICK_S), 1) if np.isfinite(one) else 0 for one in seconds]

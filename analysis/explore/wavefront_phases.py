@@ -60,7 +60,6 @@ class WavefrontMachine(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     unit: str
     units: int
-    says: str
     hidden_in: str
     bound: str
     runs: float
@@ -185,7 +184,6 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
         architecture=device.architecture,
         unit=device.arch.array if stages.cells[0] and device.arch.array else device.unit_name,
         units=max(round(device.units), stages.units),
-        says=architecture.sentence(demand, result.setup_of(i), run.mapping, i),
         hidden_in="" if latency_s > 0.0 else result.partition.operator_id[head],
         bound=RESOURCES[run.resource[kernel]] if is_computing else BOUNDS[run.bound[kernel]],
         runs=float(math.ceil(runs_of_kernels(result)[kernel])),  # the last part of a batch may be smaller

@@ -169,10 +169,8 @@ def _units(
 
 
 def _busy(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:
-    k, busy = (
-        machine.stages.block[2],
-        f"{whole(state.blocks_running)} of {count_noun(machine.units, machine.unit)} busy",
-    )
+    k, units = machine.stages.block[2], count_noun(machine.units, machine.unit)
+    busy = f"{whole(state.blocks_running)} of {units} busy"
     is_shown = k > 1.0 and not machine.stages.keeps and state.phase == STREAM and state.blocks_running
     return (busy, f"K {whole(math.floor(state.phase_done * k))} of {whole(k)}") if is_shown else (busy,)
 
