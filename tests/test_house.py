@@ -8,7 +8,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,19 @@ def trees() -> dict[str, ast.Module]:
     return {path: ast.parse(text) for path, text in sources().items()}
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements inside one, at any depth."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, name, ()):
+            if isinstance(each, ast.stmt):
+                yield each
+            yield from statements(each)
+
+
 @lru_cache(maxsize=1)
 def definitions() -> list[tuple[str, ast.ClassDef | Function]]:
     """Return path and syntax tree of every function and class."""
-    nodes = [(path, node) for path, tree in trees().items() for node in ast.walk(tree)]
+    nodes = [(path, node) for path, tree in trees().items() for node in statements(tree)]
     return [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef | Function)]
 
 
@@ -79,7 +88,7 @@ def own_names() -> dict[str, float]:
     for path, tree in trees().items():
         package = path.partition("/")[0]
         size[package] += len(sources()[path].splitlines())
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in statements(tree) if isinstance(node, ast.ImportFrom)]
         taken[package] += sum(len(node.names) for node in imports if (node.module or "").split(".")[0] in PACKAGES)
     return {package: 100 * taken[package] / size[package] for package in size}
 

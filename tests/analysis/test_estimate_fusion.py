@@ -37,7 +37,7 @@ def relu_figures(result: Estimate) -> tuple[float, float, float]:
     return float(level.modifier[i]), float(level.share[i]) * result.edp_js, float(level.fusion_benefit_js[i])
 
 
-@pytest.mark.parametrize("nth", [9, pytest.param(1, marks=slow)])
+@pytest.mark.parametrize("nth", [18, pytest.param(1, marks=slow)])
 def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
     """Each device in every `nth` of its precisions, of the default devices in all.
 

@@ -58,14 +58,13 @@ def check_large_product(on: Device) -> None:
 def test_bands_contain_the_nominal(name: str) -> None:
     for model in ("resnet50", "vit_b_16", "mobilenet_v2", "conv2d"):
         for precision in grid.distinct_precisions(grid.device(name)):
-            for batch in (1, 64):
-                for mode in grid.MODES:
-                    result = grid.run(model, name, batch, precision, mode)
-                    low, high = result.latency_band_s
-                    assert 0 < low <= result.latency_s * (1 + 1e-12)
-                    assert result.latency_s <= high * (1 + 1e-12)
-                    below, above = result.energy_band_j
-                    assert 0 < below < result.energy_j < above
+            for batch, mode in zip((1, 64), grid.MODES, strict=True):
+                result = grid.run(model, name, batch, precision, mode)
+                low, high = result.latency_band_s
+                assert 0 < low <= result.latency_s * (1 + 1e-12)
+                assert result.latency_s <= high * (1 + 1e-12)
+                below, above = result.energy_band_j
+                assert 0 < below < result.energy_j < above
 
 
 # Measured or published; [least, most] a factor of about three around it, so that a wrong unit, peak or

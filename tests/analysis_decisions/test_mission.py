@@ -125,7 +125,7 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
 def test_many_tasks_find_the_division_that_all_divisions_would() -> None:
     units = mission.module_units(load_device("jetson_agx_orin"), load_device)
     tasks = tuple(Task(model=name, rate_hz=rate, precision="int8") for name, rate in (
-        ("resnet50", 300.0), ("resnet152", 100.0), ("mobilenet_v2", 500.0), ("resnet18", 200.0)))  # fmt: skip
+        ("resnet50", 500.0), ("mobilenet_v2", 500.0), ("resnet18", 300.0)))  # fmt: skip
     exhaustive = mission.divide_tasks(Mission(task=tasks), units, find)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mission, "_DIVISIONS", 1)

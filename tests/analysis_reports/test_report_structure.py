@@ -42,7 +42,7 @@ def report(model: str, batch: int = 1, precision: str = "fp32") -> StructureRepo
     return structure(grid.run(model, "gpu", batch, precision=precision))
 
 
-@for_each(("model", "device", "batch", "execution"), grid.CASES[::2])
+@for_each(("model", "device", "batch", "execution"), grid.CASES[::4])
 def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = structure(result)

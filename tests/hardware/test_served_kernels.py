@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate.causes import LAUNCH_CAUSE, causes
@@ -40,6 +40,7 @@ def test_attention_over_few_keys_waits_for_its_blocks() -> None:
     assert 7e-6 < _attention_s(_run("h200_sxm", "decode", 1, kv=64)) < 14e-6
 
 
+@settings(max_examples=40)
 @given(
     batch=st.integers(1, 300), more=st.integers(1, 300), kv=st.integers(16, 40_000),
     device=st.sampled_from(["h100_sxm", "a100_sxm4_80gb", "b200", "l4"]),

@@ -72,6 +72,7 @@ async def test_the_heaviest_path_is_open_at_the_start() -> None:
     assert app.state.at == "fc"
 
 
+@pytest.mark.usefixtures("ahead")
 @pytest.mark.parametrize(("keys", "at"), [(("]", "[", "}"), ""), (("j",), "conv1"), (("]", "j", "k"), "")])
 async def test_what_the_next_key_asks_for_is_computed_while_idle(
     keys: tuple[str, ...], at: str, monkeypatch: pytest.MonkeyPatch
