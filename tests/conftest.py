@@ -31,6 +31,8 @@ settings.load_profile("suite")
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if "forking" in getattr(item, "fixturenames", ()):  # a process that has loaded torch takes five seconds
+            item.add_marker(pytest.mark.xdist_group("captures"))
         fixtures = getattr(item, "_fixtureinfo", None)
         definitions = fixtures.name2fixturedefs.values() if fixtures else ()
         shared = any(
