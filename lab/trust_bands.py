@@ -97,10 +97,13 @@ def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tu
     is_inside = (errors >= low) & (errors <= high)
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
     shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
-    least = np.min(shares, axis=0)
-    enough = TARGET * (1.0 + 1.0 / len(points))  # one more row is inside the share TARGET of the time
-    place = int((least >= min(enough, float(least.max()))).argmax())
+    place = _first_that_holds(np.min(shares, axis=0), len(points))
     return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
+
+
+def _first_that_holds(share: Floats, rows: int) -> int:
+    """Return the first of candidate bands that will hold one more row the share TARGET of the time."""
+    return int((share >= min(TARGET * (1.0 + 1.0 / rows), float(share.max()))).argmax())
 
 
 def class_evidence(
@@ -193,9 +196,15 @@ def _cell(point: PredictionPoint) -> Cell:
 
 
 def own_band(given: Sequence[PredictionPoint]) -> Factors | None:
-    """Return the band of a device on a class of work under a runtime by its own rows, None if they are too few."""
-    is_enough = len(given) >= LARGE and len({point.family for point in given}) >= FAMILIES
-    return widen_by_hosts(narrowest_band(given)[0], given[0].name) if is_enough else None
+    """Return the band that will hold the next row of a device on a class of work under a runtime, by its own rows, None
+    if they are too few."""
+    if len(given) < LARGE or len({point.family for point in given}) < FAMILIES:
+        return None
+    errors = log_errors(given)
+    low, high = candidate_ends(errors, np.ones(len(errors)))
+    share = ((errors[:, None] >= low) & (errors[:, None] <= high)).mean(axis=0)
+    place = _first_that_holds(share, len(errors))
+    return widen_by_hosts((float(np.exp(low[place])), float(np.exp(high[place]))), given[0].name)
 
 
 def measure_device(key: Cell, held: Sequence[PredictionPoint], rows: int, band: Factors | None) -> DeviceEvidence:

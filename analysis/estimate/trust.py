@@ -80,8 +80,8 @@ def work_classes() -> tuple[WorkClass, ...]:
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A class of work: held rows and their devices, the median and 90th percentile of the absolute error, the median of
     predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of held rows
-    inside factors that follow from other rows, None if the devices are too few to tell. Where rows leave facts open,
-    errors are of usual settings, and factors of the nearest of what these allow."""
+    inside factors (of their device, if it has its own) that follow from other rows, None if devices are too few. Where
+    rows leave facts open, errors are of usual settings, and factors of the nearest of what these allow."""
 
     name: Annotated[str, column("Class of work")]
     quantity: Annotated[str, column("Figure", keep=1)]
@@ -100,7 +100,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """A device of a `vendor` that was measured on a class of work with a runtime. `median_error` is that of held rows,
-    None without any. `band` is None if there are too few held rows."""
+    None without any. `band` follows from the others, None if these are too few."""
 
     device: str
     work_class: str
