@@ -25,7 +25,6 @@ MODELS = (
     "attention_head", "llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256",
     "mixtral_8x7b:decode,layers=1", "llama3_8b:request,layers=2,in=128,out=16",
 )  # fmt: skip
-ARCHITECTURES = "cpu gpu tpu kpu"
 FACTS = {
     "clock": ("clock_hz", "vector_clock_hz"),
     "bandwidth": ("memory_bandwidth", "last_level_bandwidth"),
@@ -74,10 +73,12 @@ def draw(random_: random.Random, devices: list[Device]) -> tuple[str, str, str, 
 def scan(count: int, seed: int) -> Iterator[str]:
     """Yield a line for each law that one of `count` draws breaks."""
     random_ = random.Random(seed)
-    every = [device for device in catalogue_devices() if device.architecture in ARCHITECTURES.split()]
-    groups = [[device for device in every if device.architecture == name] for name in ARCHITECTURES.split()]
+    groups: dict[str, list[Device]] = {}
+    for device in catalogue_devices():
+        groups.setdefault(device.software_class, []).append(device)
+    classes = sorted(groups)
     for place in range(count):
-        law, change, model, key, scenario = draw(random_, groups[place % len(groups)])
+        law, change, model, key, scenario = draw(random_, groups[classes[place % len(classes)]])
         workload = store.load(model)
         try:
             before = estimate(workload, load_device(key), scenario)

@@ -152,30 +152,33 @@ def _choose_schedules(
     least_s = mapping.tiling.seconds[distinct]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
-    hops_s = moved[_HOP] / _hops_per_s(device)
-    seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, hops_s)
+    seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
     # Not the energy at rest: the order of schedules must not depend on clock and voltage.
     clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
     moved_j: Floats | float = 0.0
     for label, count in moved.items():
         moved_j = moved_j + count * price[device.arch.row[label]]
-    energy_j, (at,) = seconds * clocked_w + moved_j, which.nonzero()
-
-    def take(cost: Floats) -> Mapping:
-        """Return the mapping with the schedules of least cost. Links work beside the shared memory."""
-        shape = number[at] - 1
+    (at,), ways = which.nonzero(), list[Mapping]()
+    shape = number[at] - 1
+    for cost in (seconds, seconds * clocked_w + moved_j):
         best = cost.argmin(axis=0)[shape], shape
-        matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
-        matrix_s[:, at] *= longer[best]
-        for label, count in moved.items():
-            counts[device.arch.row[label], at] = count[best]
-        chosen = tiles.take(*best)
-        units[at], tiling = np.maximum(chosen.units, 1.0), mapping.tiling.exchange(at, chosen)
-        chip_s = np.maximum(mapping.chip_s, counts[device.arch.row[_HOP]] / _hops_per_s(device))
-        changed = {"counts": counts, "units": units, "tiling": tiling}
-        return msgspec.structs.replace(mapping, matrix_s=matrix_s, chip_s=chip_s, **changed)
+        counts = {label: count[best] for label, count in moved.items()}
+        ways.append(_with_schedules(mapping, device, at, tiles.take(*best), longer[best], counts))
+    return msgspec.structs.replace(ways[0], least_energy=ways[1])
 
-    return msgspec.structs.replace(take(seconds), least_energy=take(energy_j))
+
+def _with_schedules(
+    mapping: Mapping, device: Device, at: Ints, tiles: Tiling, longer: Floats, moved: dict[str, Floats]
+) -> Mapping:
+    """Return the mapping with schedules at an index. Links work beside the shared memory."""
+    matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
+    matrix_s[:, at] *= longer
+    for label, count in moved.items():
+        counts[device.arch.row[label], at] = count
+    units[at], tiling = np.maximum(tiles.units, 1.0), mapping.tiling.exchange(at, tiles)
+    chip_s = np.maximum(mapping.chip_s, counts[device.arch.row[_HOP]] / _hops_per_s(device))
+    changed = {"counts": counts, "units": units, "tiling": tiling}
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s, chip_s=chip_s, **changed)
 
 
 class _Streams(NamedTuple):

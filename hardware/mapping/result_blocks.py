@@ -12,11 +12,12 @@ each block of pixels, the input, with what windows of two blocks share, for each
 is finished while the next is multiplied, so a layer takes the longer of both, and both ends of the shorter.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.mapping.common import Traffic
 
@@ -24,9 +25,6 @@ _TAPS = 4  # of a window, multiplied in turn by the cells that otherwise take ch
 _WINDOW_CHANNELS = 16.0  # of the input under a block whose windows are taken by taps
 _LEAST_TAPS = 2.0  # of a window, that a compiler counts which takes windows first
 _SUM_BYTES = 4.0
-# Blocks that are tried: the parts of a side, and channels in steps.
-_PARTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 28, 56], dtype=np.float64)
-_CHANNELS = 16.0 * np.array([1, 2, 3, 4, 6, 8, 16], dtype=np.float64)
 _SCALE_BYTES = 10.0  # bias, scale and shift of a channel
 
 
@@ -53,35 +51,43 @@ def has_blocks(device: Device) -> bool:
 
 def divide(demand: Demand, device: Device) -> Blocks:
     """Return the work of operators on an array of blocks."""
-    rows, columns, given = device.array_rows, device.array_columns, device.values.get
-    high, wide = given("block_rows", 1.0), given("block_columns", 1.0)
-    g, m, n, k = demand.gemm
-    images, side = _images(demand)
-    blocks = images * np.ceil(side / high) * np.ceil(side / wide)
-    blocks = np.where(demand.is_convolution, blocks, np.ceil(m / (high * wide)))
+    given, elements = device.values.get, demand.elements
     takes_taps, deep = _depths(demand, device)
-    deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
-    beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
-    cells = high * wide
-    # All cells wait until the weights of a step are decoded.
-    waits = rows * columns * cells / given("weights_per_clock", np.inf)
-    padded = np.maximum(blocks * cells, waits) * beside * deep
-    clocks = padded / (rows * columns * cells)
+    padded = _padded_macs(demand, device, deep)
+    clocks = padded / (device.array_rows * device.array_columns * math.prod(_sides(device)))
     is_written = demand.head & (demand.op_class != OpClass.MOVEMENT)  # parts of a joined tensor are written in place
-    written = np.where(is_written, demand.elements, 0.0) / device.values["results_per_clock"]
+    read_bytes = demand.moved_bytes[READ]
+    joins = (demand.op_class == OpClass.ELEMENTWISE) & (read_bytes > 0)
+    joins &= ~demand.head | (read_bytes > 1.5 * elements * demand.element_bytes)
+    sums = np.where(joins, elements, 0.0) / given("sums_per_clock", np.inf)
+    written = np.where(is_written & ~joins, elements, 0.0) / device.values["results_per_clock"]
     results, inputs, *of_block = _choose_blocks(demand, device, takes_taps)
-    count = np.maximum(demand.elements / results, 1.0)
-    joins = (demand.op_class == OpClass.ELEMENTWISE) & (demand.moved_bytes[READ] > 0)
-    joins &= ~demand.head | (demand.moved_bytes[READ] > 1.5 * demand.elements * demand.element_bytes)
-    sums = np.where(joins, demand.elements, 0.0) / given("sums_per_clock", np.inf)
-    output = np.where(joins & demand.head, 0.0, written)
     # The first block waits for its inputs, and the last is stored when all else is done.
     first = np.where(demand.macs > 0, inputs * demand.element_bytes, device.values["block_bytes"])
-    moved = np.minimum(first, demand.moved_bytes[READ]) + np.minimum(results, demand.elements)
-    ends = np.minimum(clocks, output) / count + moved / device.last_level_bandwidth * device.clock_hz
-    each = output, np.where(is_written, ends, 0.0), sums
-    seconds = (clocks / device.clock_hz for clocks in each)
+    moved = np.minimum(first, read_bytes) + np.minimum(results, elements)
+    ends = np.minimum(clocks, written) / np.maximum(elements / results, 1.0)
+    ends = np.where(is_written, ends + moved / device.last_level_bandwidth * device.clock_hz, 0.0)
+    seconds = [each / device.clock_hz for each in (written, ends, sums)]
     return Blocks._make((results, inputs, *of_block, np.maximum(padded, demand.macs), *seconds))
+
+
+def _sides(device: Device) -> tuple[float, float]:
+    """Return the rows and columns of an image that cells compute at once."""
+    return device.values.get("block_rows", 1.0), device.values.get("block_columns", 1.0)
+
+
+def _padded_macs(demand: Demand, device: Device, deep: Floats) -> Floats:
+    """Return multiply-accumulates with those of empty cells, (n,), of results with so many products. All cells wait
+    until the weights of a step are decoded."""
+    rows, columns, (high, wide) = device.array_rows, device.array_columns, _sides(device)
+    (g, m, n, k), (images, side) = demand.gemm, _images(demand)
+    blocks = images * np.ceil(side / high) * np.ceil(side / wide)
+    blocks = np.where(demand.is_convolution, blocks, np.ceil(m / (high * wide)))
+    deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
+    beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
+    waits = rows * columns * high * wide / device.values.get("weights_per_clock", np.inf)
+    padded: Floats = np.maximum(blocks * (high * wide), waits) * beside * deep
+    return padded
 
 
 def _images(demand: Demand) -> tuple[Floats, Floats]:
@@ -109,42 +115,64 @@ def left_to_lanes(demand: Demand) -> Floats:
     return np.where(passing | (demand.macs > 0), 0.0, 1.0)
 
 
-def _choose_blocks(demand: Demand, device: Device, takes_taps: Bools) -> list[Floats]:
-    """Return the first five of Blocks for those that fetch the least of what the memory of the core holds twice."""
-    given = device.values.get
-    high, wide = given("block_rows", 1.0), given("block_columns", 1.0)
+class _Layers(NamedTuple):
+    """Distinct layers, (u,) each: side of the image, channels of results, sides of a window, stride, channels of inputs
+    that a result reads (0: its own), how many of them a block holds, and images."""
+
+    side: Floats
+    results: Floats
+    height: Floats
+    width: Floats
+    stride: Floats
+    channels: Floats
+    depth: Floats
+    images: Floats
+
+
+def _distinct_layers(demand: Demand, device: Device, takes_taps: Bools) -> tuple[_Layers, Ints]:
+    """Return the distinct layers of a demand, and the layer of each operator, (n,)."""
+    step, taps_first = device.values.get("depth_step", np.inf), device.values.get("taps_first", 0.0) > 0
     g, _, n, k = np.maximum(demand.gemm, 1.0)
     is_depthwise, window = demand.is_depthwise, demand.windows[2:4]
     channels, (images, side) = k / window.prod(axis=0), _images(demand)
-    limit = np.where(takes_taps, _WINDOW_CHANNELS, given("depth_step", np.inf))
-    least = np.where(given("taps_first", 0.0) > 0, limit, np.ceil(channels / device.array_rows) * device.array_rows)
-    sizes = np.stack([
-        np.ceil(side), np.where(is_depthwise, g, n), *window, demand.windows[4],
-        np.where(is_depthwise, 0.0, channels), np.minimum(limit, least), images,
-    ])  # fmt: skip
+    depth = np.where(takes_taps, _WINDOW_CHANNELS, step)
+    if not taps_first:
+        depth = np.minimum(depth, np.ceil(channels / device.array_rows) * device.array_rows)
+    results, channels = np.where(is_depthwise, g, n), np.where(is_depthwise, 0.0, channels)
+    sizes = np.stack([np.ceil(side), results, *window, demand.windows[4], channels, depth, images])
     distinct, which = np.unique(sizes, axis=1, return_inverse=True)
-    side, results, height, width, stride, channels, depth, images = distinct
-    of_depth = channels <= 0  # each channel of a block reads one of the input
-    shape = (len(_PARTS), len(_PARTS), len(_CHANNELS), distinct.shape[1])
-    h = np.ceil(side / _PARTS[:, None, None, None] / high) * high
-    w = np.ceil(side / _PARTS[:, None, None] / wide) * wide
-    d = np.minimum(_CHANNELS[:, None], np.ceil(results / _CHANNELS[0]) * _CHANNELS[0])
-    under = ((h - 1.0) * stride + height) * ((w - 1.0) * stride + width)
-    inputs = 2.0 * under * np.where(of_depth, d, depth) * demand.element_bytes
-    sums = 2.0 * h * w * d * _SUM_BYTES
-    room, apart = device.values["block_bytes"], given("accumulator_bytes")
-    fits = inputs + sums <= room if apart is None else (inputs <= room) & (sums <= apart)
-    of_image = np.ceil(side / h) * np.ceil(side / w)  # blocks of an image
-    read = under * side**2 / (h * w) * np.where(of_depth, results, channels * np.ceil(results / d))
-    fetched = read + height * width * np.maximum(channels, 1.0) * results * of_image
-    cost = np.broadcast_to(np.where(fits, fetched, 1e30 * (inputs + sums)), shape).reshape(-1, shape[-1])
-    best = np.arange(shape[-1]) + cost.argmin(axis=0) * shape[-1]
-    taken, pixels, under, of_image = (
-        np.broadcast_to(each, shape).ravel()[best] for each in (d, h * w, under, of_image)
-    )
-    reads = under * of_image / (side * stride) ** 2 * np.where(of_depth, 1.0, np.ceil(results / taken))
-    inputs = under * np.where(of_depth, taken, depth)
-    return [each[which] for each in (pixels * taken, inputs, depth, np.maximum(reads, 1.0), images * of_image)]
+    return _Layers(*distinct), which
+
+
+def _try_blocks(layers: _Layers, device: Device) -> tuple[Floats, ...]:
+    """Return of each block that is tried, (c, u): results, inputs, how often inputs are read, how many blocks cover an
+    image, and the values that they fetch. Blocks divide the sides of an image and take channels in steps."""
+    menu, (high, wide) = device.arch.data.tiles["results"], _sides(device)
+    steps = menu.k_step * np.array(menu.stretches)
+    down, across, step = (each.reshape(-1, 1) for each in np.meshgrid(menu.splits, menu.splits, steps, indexing="ij"))
+    h = np.ceil(layers.side / down / high) * high
+    w = np.ceil(layers.side / across / wide) * wide
+    channels = np.minimum(step, np.ceil(layers.results / menu.k_step) * menu.k_step)
+    under = ((h - 1.0) * layers.stride + layers.height) * ((w - 1.0) * layers.stride + layers.width)
+    of_depth = layers.channels <= 0  # each channel of a block reads one of the input
+    passes, blocks = np.ceil(layers.results / channels), np.ceil(layers.side / h) * np.ceil(layers.side / w)
+    fetched = under * layers.side**2 / (h * w) * np.where(of_depth, layers.results, layers.channels * passes)
+    fetched += layers.height * layers.width * np.maximum(layers.channels, 1.0) * layers.results * blocks
+    reads = under * blocks / (layers.side * layers.stride) ** 2 * np.where(of_depth, 1.0, passes)
+    return h * w * channels, under * np.where(of_depth, channels, layers.depth), reads, blocks, fetched
+
+
+def _choose_blocks(demand: Demand, device: Device, takes_taps: Bools) -> list[Floats]:
+    """Return the first five of Blocks for those that fetch the least of what the memory of the core holds twice."""
+    layers, which = _distinct_layers(demand, device, takes_taps)
+    *tried, fetched = _try_blocks(layers, device)
+    sum_bytes, input_bytes = 2.0 * tried[0] * _SUM_BYTES, 2.0 * tried[1] * demand.element_bytes
+    room, apart = device.values["block_bytes"], device.values.get("accumulator_bytes")
+    held = input_bytes + sum_bytes
+    fits = held <= room if apart is None else (input_bytes <= room) & (sum_bytes <= apart)
+    best = np.where(fits, fetched, 1e30 * held).argmin(axis=0), np.arange(held.shape[1])
+    results, inputs, reads, blocks = (each[best] for each in tried)
+    return [each[which] for each in (results, inputs, layers.depth, np.maximum(reads, 1.0), layers.images * blocks)]
 
 
 def memory_seconds(demand: Demand, device: Device, traffic: Traffic, block: Blocks) -> tuple[Floats, Floats]:
