@@ -169,8 +169,9 @@ def share_runs(runs: KernelRuns, demand: Demand, setup: Setup) -> Execution:
     latency_s = (way.share * runs.busy_s[kernel] + demand.head * runs.overhead_s[kernel]) * slowdown[kernel]
     factors = run.price_scale, run.cycle_scale, run.idle_scale
     price_scale, cycles, idle_scale = [factor[kernel] for factor in factors]
-    counts, worked = way.counts, way.worked
-    counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
+    counts = way.counts
+    if way.mapping.clocked_s is None:
+        counts[arch.timed_rows] *= cycles
     counts[arch.static_rows] = latency_s
     dynamic_j = (way.chip_j + way.timed_j * cycles) * price_scale + way.memory_j
     return Execution(
@@ -198,7 +199,6 @@ class _Way(NamedTuple):
     resource: Ints  # (k,): the one of RESOURCES that takes longest
     share: Floats  # (n,)
     counts: Floats  # (e, n)
-    worked: Floats | None  # (n,): the share of clocked time with work, if units without work are not clocked
     chip_j: Floats  # (n,): of events on chip
     timed_j: Floats  # (n,): of the cycles of clocked units
     memory_j: Floats  # (n,): of memory, which has a clock and a voltage of its own
@@ -221,7 +221,7 @@ def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floa
     idle_s = setup.device.arch.constants.launch_clocked * start_s + serial_s[STARTS]
     idle_s = idle_s + setup.runtime.sequence_s.value * kernels.starts.sequences
     priced = _price(demand, setup, mapping, busy_s, idle_s, share)
-    joules = demand.per_kernel(np.array(priced[2:]))
+    joules = demand.per_kernel(np.array(priced[1:]))
     host = np.zeros(demand.n_kernels) + dispatch_s, _awaits(kernels.starts, setup)
     needs = KernelNeeds._make(
         (*joules, own_s, *_clocked_part(kernels, setup, overlapped_s), start_cycles_s, repeats, *host)
@@ -238,20 +238,18 @@ def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floa
 
 def _price(
     demand: Demand, setup: Setup, mapping: Mapping, busy_s: Floats, idle_s: Floats, share: Floats
-) -> tuple[Floats, Floats | None, Floats, Floats, Floats]:
-    """Count the events of operators and price them: return the last five fields of a `_Way`. Cores wait in loops in the
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Count the events of operators and price them: return the last four fields of a `_Way`. Cores wait in loops in the
     cycles that instructions of the work do not take."""
     worked_s = busy_s if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy_s)
-    clocked_s = worked_s + idle_s
-    counts = _timed_counts(demand, setup, mapping, clocked_s, share)
+    counts = _timed_counts(demand, setup, mapping, worked_s + idle_s, share)
     if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
         counts = counts * demand.mean_work
     chip_j, timed_j, memory_j = [_operator_energy_j(price, counts, rows) for rows, price in setup.prices.kinds]
     if mapping.clocked_s is None:
-        return counts, None, chip_j, timed_j, memory_j
+        return counts, chip_j, timed_j, memory_j
     # Units without work are not clocked: work takes its cycles at any clock.
-    worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
-    return counts, worked, chip_j + worked * timed_j, (1.0 - worked) * timed_j, memory_j
+    return counts, chip_j + timed_j, np.zeros(demand.n), memory_j
 
 
 def _take_quicker(

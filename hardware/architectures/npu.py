@@ -33,11 +33,13 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """k kernels in order, (k,) each: `weight_bytes`; `need_s` of the whole chip, which a part shares; `stream_s`, the
-    least seconds in which data passes; `lag` behind the inputs, as a fraction of the part's time."""
+    """k kernels in order, (k,) each: `weight_bytes`; `need_s` of the whole chip, which a part shares, and `least_s` at
+    its peak and over its link; `stream_s`, the least seconds in which data passes; `lag` behind the inputs, as a
+    fraction of the part's time."""
 
     weight_bytes: Floats
     need_s: Floats
+    least_s: Floats
     stream_s: Floats
     lag: Floats
 
@@ -55,15 +57,16 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     is_handed = (before >= 0) & (demand.transfers.role != READ_WEIGHT) & (before != own)
     seconds = demand.transfers.size_bytes[is_handed] * room.byte_s
     begins, ends = np.minimum(own, before)[is_handed], np.maximum(own, before)[is_handed]
-    begins_part = np.zeros(demand.n_kernels, dtype=np.int64)
+    is_read, begins_part = demand.transfers.role[is_handed] == READ, np.zeros(demand.n_kernels, dtype=np.int64)
     begins_part[starts(demand.model)] = 1
     for runs in _models_to_divide(demand.model, steps.weight_bytes, begins, ends, room):
         kernels, of = runs[0]
-        of_batch = ("need_s", "stream_s", "lag")
+        of_batch = ("need_s", "least_s", "stream_s", "lag")
         shared = {name: np.stack([getattr(steps, name)[some] for some, _ in runs], axis=1) for name in of_batch}
         many = Steps(weight_bytes=steps.weight_bytes[kernels], **shared)
         handed_s = np.stack([seconds[each] for _, each in runs], axis=1)
-        found = quickest(many, begins[of] - kernels.start, ends[of] - kernels.start, handed_s, room)
+        ways = begins[of] - kernels.start, ends[of] - kernels.start, is_read[of]
+        found = quickest(many, ways, handed_s, room)
         for (each, _), parts in zip(runs, found, strict=True):
             begins_part[each.start + np.array(parts)] = 1
     numbers: Ints = np.cumsum(begins_part) - 1
@@ -88,37 +91,41 @@ def _models_to_divide(
     return alike.values()
 
 
-def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
+def quickest(steps: Steps, ways: tuple[Ints, Ints, Bools], seconds: Floats, room: Room) -> list[list[int]]:
     """Return, for each of b batches, the kernels at which the parts of one model begin so that the total time is least.
     All arrays of `steps` but the weights are (k, b).
 
-    Each of h transfers goes from one kernel to a later one and takes `seconds` (h, b) if a cut separates these: it
-    crosses the link once, at the first cut."""
+    Each of h transfers goes one of `ways`, (h,) each: from a kernel to a later one, which it reads or writes for. If a
+    cut separates these, it takes `seconds` (h, b) of the link while the part runs that it is read or written in."""
     n, b = steps.need_s.shape
-    weights, need, lag = (
+    weights, need, peak, lag = (
         np.concatenate([np.zeros((1, *each.shape[1:])), each]).cumsum(axis=0)
-        for each in (steps.weight_bytes, steps.need_s, steps.lag)
+        for each in (steps.weight_bytes, steps.need_s, steps.least_s, steps.lag)
     )
     low = np.maximum(np.searchsorted(weights, weights[1:] - room.weight_bytes), np.arange(n) + 1 - room.layers)
     low = np.minimum(np.maximum.accumulate(low), np.arange(n))  # a kernel that is too large is a part by itself
-    order = np.argsort(ends, kind="stable")
-    begins, seconds, until = begins[order], seconds[order], np.searchsorted(ends[order], np.arange(n + 1)).tolist()
-    under_way = np.zeros((n, b))  # seconds of transfers that are still to be used, by origin
-    np.add.at(under_way, begins, seconds)
+    order = np.argsort(ways[1], kind="stable")
+    (begins, ends, is_read), seconds = (each[order] for each in ways), seconds[order]
+    until = np.searchsorted(ends, np.arange(n + 1)).tolist()
+    written = np.zeros((n, b))  # by origin
+    np.add.at(written, begins[~is_read], seconds[~is_read])
     least, before = np.zeros((n + 1, b)), np.zeros((n + 1, b), dtype=np.int64)  # of all kernels before
-    slowest = np.zeros((n, b))  # slowest stream of the part from each kernel to `end`
+    slowest, handed = np.zeros((n, b)), np.zeros((n, b))  # of the part from each kernel to `end`
     batches, first = np.arange(b), low.tolist()
     for end in range(1, n + 1):
         for i in range(until[end - 1], until[end]):
-            under_way[begins[i]] -= seconds[i]
+            if is_read[i]:
+                handed[begins[i] + 1 : end] += seconds[i]
+            else:
+                handed[: begins[i] + 1] -= seconds[i]
+        handed[:end] += written[end - 1]
         part = slice(first[end - 1], end)
         streams = slowest[part]
         np.maximum(streams, steps.stream_s[end - 1], out=streams)
-        cost = np.subtract(need[end], need[part])
+        cost = np.maximum(need[end] - need[part], peak[end] - peak[part] + handed[part])
         np.maximum(cost, streams, out=cost)
         cost *= 1.0 + lag[end] - lag[part]
         cost += least[part]
-        cost += np.add.accumulate(np.maximum(under_way[part][::-1], 0.0), axis=0)[::-1]
         best = cost.argmin(axis=0)
         least[end], before[end] = cost[best, batches] + room.switch_s, part.start + best
     return [_follow_back(each) for each in before.T.tolist()]
@@ -173,9 +180,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     every_s = np.stack(
         np.broadcast_arrays(matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s), axis=1
     )  # on all usable units
+    least_s = np.maximum(*demand.per_kernel(np.array((matrix_ideal_s, vector_ideal_s))))
     steps = Steps(
         weight_bytes=np.zeros(0),
         need_s=common.overlapped(demand.per_kernel(every_s), device.software.overlap.value),
+        least_s=np.maximum(least_s, demand.per_kernel(link_s)),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -183,17 +192,16 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
     placed = _place(demand, device, steps, usable, unit_work_s)
     change = _change_contexts(demand, device, beside, placed, rates)
-    least_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
-    least_s = np.maximum(least_s, demand.per_kernel(link_s + change.handed_s))
-    pace_s, taken_s = _share_context(placed, steps, least_s)
+    pace_s, taken_s = _share_context(placed, steps, steps.least_s + demand.per_kernel(change.handed_s))
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if blocks is None else (blocks.ends_s + blocks.sum_s)[None]
-    paced = _pace_units(placed, steps, usable, unit_work_s, pace_s, taken_s)[:, demand.kernel]
+    paced = _pace_units(placed, steps, usable, unit_work_s)
+    at_work = np.minimum(paced, taken_s / np.maximum(unit_work_s, 1e-300))[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
     if _streams(device):
-        idle = _idle_cells(demand, device, placed, steps, usable, unit_work_s, on_matrix)
+        idle = _idle_cells(demand, device, unit_work_s * paced * usable, on_matrix)
     return Mapping(
-        matrix_s=matrix_s * paced + fill_s,
-        vector_s=vector_s * paced + fill_s,
+        matrix_s=matrix_s * at_work + fill_s,
+        vector_s=vector_s * at_work + fill_s,
         dram_s=dram_s + change.handed_s + change.waits_s + change.switch_s,
         chip_s=chip_s,
         matrix_ideal_s=matrix_ideal_s,
@@ -246,14 +254,12 @@ def _change_contexts(
     return ContextChange(flow, loaded, waits_s, handed_s, switch_s)
 
 
-def _pace_units(
-    placed: Placement, steps: Steps, usable: float, unit_work_s: Floats, pace_s: Floats, taken_s: Floats
-) -> Floats:
-    """Return the factor of the seconds of one unit that a kernel works, (s, k): units work at the pace of the slowest
-    layer of their context, within the time of their own."""
-    need_s = _of_context(placed, np.add, steps.need_s)
-    most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
-    return np.minimum(pace_s / np.where(need_s > 0, need_s, 1.0) / usable, most)
+def _pace_units(placed: Placement, steps: Steps, usable: float, unit_work_s: Floats) -> Floats:
+    """Return the factor of the seconds of one unit that a kernel works, (k,): usable units work at the pace of the
+    slowest stream of their context, which has their clock."""
+    work_s, stream_s = _of_context(placed, np.add, unit_work_s[None]), steps.stream_s[None]
+    slowest_s = _of_context(placed, np.maximum, stream_s)
+    return np.maximum(slowest_s / np.maximum(work_s, 1e-300), 1.0 / usable)[0]
 
 
 def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Floats, Floats]:
@@ -268,20 +274,9 @@ def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Fl
     return pace_s, least_s + more_s * rest
 
 
-def _idle_cells(
-    demand: Demand,
-    device: Device,
-    placed: Placement,
-    steps: Steps,
-    usable: float,
-    unit_work_s: Floats,
-    on_matrix: Bools,
-) -> Floats:
+def _idle_cells(demand: Demand, device: Device, paced_s: Floats, on_matrix: Bools) -> Floats:
     """Return the multiply-accumulates that clocked cells lack, (n,): cells of a context that wait for its slowest layer
-    or stream are clocked with those at work."""
-    work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
-    slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0]
-    paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
+    or stream are clocked with those at work, `paced_s` (k,) in all."""
     cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
     idle: Floats = np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
     return demand.head * idle
@@ -341,22 +336,23 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
     """Place kernels in contexts. Pack weights into fewer bits if a model does not fit otherwise and has no attention;
     share units among layers by `work_s` (k,)."""
-    weight_bytes = _weight_bytes(demand)
+    weight_bytes, most_layers = _weight_bytes(demand), int(min(device.layers_at_once, usable))
     model = demand.model
-    whole_model = np.bincount(model, weight_bytes)[model]
+    whole_model, is_long = np.bincount(model, weight_bytes)[model], (np.bincount(model) > most_layers)[model]
     bytes_each = demand.right_bytes
     narrowest = bytes_each[demand.macs > 0].min(initial=1.0) if isinstance(bytes_each, np.ndarray) else bytes_each
     packing = max(device.weight_packing, _LEAST_BYTES / float(narrowest))
     attends = np.bincount(model, demand.per_kernel(demand.is_attention.astype(float)))[model] > 0
-    stored = np.where(~attends & (whole_model > _room(device)), min(packing, 1.0), 1.0)
+    stored = np.where(~attends & (is_long | (whole_model > _room(device))), min(packing, 1.0), 1.0)
     nominal = device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE]
     room = Room(
         weight_bytes=_room(device),
-        layers=int(min(device.layers_at_once, usable)),
+        layers=most_layers,
         switch_s=device.context_switch_s,
         byte_s=1.0 / (device.memory_bandwidth * float(nominal)),
     )
-    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0])
+    nominal_s = {"need_s": steps.need_s[0], "least_s": steps.least_s[0]}
+    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, **nominal_s)
     context = contexts(demand, layers, room)
     begins = starts(context)
     contexts_of = np.bincount(model[begins])[model]

@@ -80,7 +80,8 @@ def test_the_next_frame_enters_before_this_one_has_left() -> None:
 seconds = st.floats(0.0, 10.0).map(lambda x: round(x, 3))
 
 
-Handed = list[tuple[int, int, tuple[float, float]]]  # from a kernel to a later one, seconds at two batches
+# From a kernel to a later one, whether this reads it or the other writes it for it, and seconds at two batches.
+Handed = list[tuple[int, int, bool, tuple[float, float]]]
 
 
 @st.composite
@@ -88,9 +89,12 @@ def chips(draw: st.DrawFn) -> tuple[Steps, Handed, Room]:
     n = draw(st.integers(1, 7))
     two = st.tuples(seconds, seconds)
     row, rows = (st.lists(each, min_size=n, max_size=n).map(np.array) for each in (seconds, two))
-    steps = Steps(weight_bytes=draw(row), need_s=draw(rows), stream_s=draw(rows), lag=draw(rows))
+    of_batch = {name: draw(rows) for name in ("need_s", "least_s", "stream_s", "lag")}
+    steps = Steps(weight_bytes=draw(row), **of_batch)
     handed = [
-        (draw(st.integers(0, end - 1)), end, draw(two)) for end in range(1, n) for _ in range(draw(st.integers(0, 2)))
+        (draw(st.integers(0, end - 1)), end, draw(st.booleans()), draw(two))
+        for end in range(1, n)
+        for _ in range(draw(st.integers(0, 2)))
     ]
     room = Room(weight_bytes=draw(st.floats(1, 20)), layers=draw(st.integers(2, 7)), switch_s=draw(seconds), byte_s=1.0)
     return steps, handed, room
@@ -101,14 +105,17 @@ def cost(steps: Steps, handed: Handed, room: Room, begins: tuple[int, ...], batc
     n = len(steps.need_s)
     part = np.searchsorted(begins, np.arange(n), side="right")
     total = 0.0
+    crossing = [
+        (part[end if is_read else begin], each) for begin, end, is_read, each in handed if part[begin] < part[end]
+    ]
     for one in np.unique(part):
         mine = part == one
         if mine.sum() > 1 and (mine.sum() > room.layers or steps.weight_bytes[mine].sum() > room.weight_bytes):
             return np.inf
-        pace = max(steps.need_s[mine, batch].sum(), steps.stream_s[mine, batch].max())
+        least = steps.least_s[mine, batch].sum() + sum(each[batch] for at, each in crossing if at == one)
+        pace = max(steps.need_s[mine, batch].sum(), least, steps.stream_s[mine, batch].max())
         total += pace * (1.0 + steps.lag[mine, batch].sum()) + room.switch_s
-    crossing = sum(each[batch] for begin, end, each in handed if part[begin] != part[end])
-    return float(total + crossing)
+    return float(total)
 
 
 @given(chips())
@@ -117,7 +124,8 @@ def test_no_way_to_cut_is_quicker(chip: tuple[Steps, Handed, Room]) -> None:
     steps, handed, room = chip
     n = len(steps.need_s)
     begins, ends = (np.array([each[i] for each in handed], dtype=np.int64) for i in (0, 1))
-    found = quickest(steps, begins, ends, np.array([each[2] for each in handed]).reshape(-1, 2), room)
+    ways = begins, ends, np.array([each[2] for each in handed], dtype=np.bool_)
+    found = quickest(steps, ways, np.array([each[3] for each in handed]).reshape(-1, 2), room)
     every = [(0, *rest) for count in range(n) for rest in combinations(range(1, n), count)]
     for batch, parts in enumerate(found):
         chosen = cost(steps, handed, room, tuple(sorted(parts)), batch)
