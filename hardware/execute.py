@@ -109,7 +109,9 @@ def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Ke
     compute_s, memory_s, busy_s, ideal_s = way.parts_s
     # The voltage of memory stays.
     dynamic_j = (needs.chip_j + needs.timed_j * run.cycle_scale) * run.price_scale + needs.memory_j
-    next_s = _next_s(demand, setup, mapping, unthrottled_s, needs.host_s, dynamic_j / (budget.limit_w - static_w))
+    next_s = _next_s(
+        demand, setup, mapping, unthrottled_s, needs.host_s, dynamic_j / (budget.limit_w - static_w + budget.gated_w)
+    )
     sides_s = np.array([compute_s, memory_s, unthrottled_s - busy_s])
     return KernelRuns(
         kernel_s=kernel_s,
@@ -350,8 +352,8 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
 
 def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats, Floats]:
     """Return the seconds in which each kernel works, and those in which a processor forks and joins its threads, as a
-    tree, in each parallel region, (s, k) each. Software takes as many threads as are best, and no more than make a
-    kernel quicker."""
+    tree, in each parallel region, (s, k) each. Software takes as many threads as are best for the arithmetic, which
+    waits for memory with as many: quicker memory asks for no more of them."""
     device, busy_s = setup.device, mapping.busy_s
     if busy_s is None:
         busy_s = overlapped(kernels.resources, device.software.overlap.value)
@@ -359,8 +361,7 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
         return busy_s, np.zeros(busy_s.shape)
     doubling_s = device.thread_join_s * setup.runtime.launch.value * setup.slower * kernels.regions
     best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
-    useful = kernels.core_s / np.maximum(busy_s, 1e-12)  # so the sum below is least, and never falls with more work
-    threads = np.maximum(np.minimum(best, useful), 1.0)
+    threads = np.clip(best, 1.0, device.units)
     return np.maximum(busy_s, kernels.core_s / threads), doubling_s * np.log2(threads)
 
 

@@ -39,8 +39,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         menu, rate = device.arch.data.tiles["matrix"], device.mac_rate("matrix", plan.matrix)
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
         beside = common.vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
-        quicker = matrix.seconds < vector.seconds + beside
-        on_matrix = wants_matrix & ~demand.is_depthwise & quicker
+        quicker = wants_matrix & ~demand.is_depthwise & (matrix.seconds < vector.seconds + beside)
+        # One row reuses no weight: it is fed as quickly to lanes, which libraries take (llama.cpp, PyTorch).
+        on_matrix = quicker & (demand.gemm[1] > 1.0)
+        seconds = np.where(quicker, np.minimum(matrix.seconds, vector.seconds), vector.seconds)
+        vector = msgspec.structs.replace(vector, seconds=seconds)
     else:
         matrix, on_matrix = vector, wants_matrix
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
@@ -84,10 +87,14 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     per_matrix = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed.cycles_per_matrix_instruction
     moved = flow.chip_bytes  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
-    matrix_instructions = matrix_macs / max(per_matrix, 1.0)
+    rows = np.maximum(demand.gemm[1], 1.0) / assumed.cycles_per_matrix_instruction  # a cycle for each row of a tile
+    matrix_instructions = matrix_macs / max(per_matrix, 1.0) * np.ceil(rows) / rows
     mac_instructions = vector_macs / lanes
     loads = mac_instructions * assumed.loads_per_vector_mac
-    vector_instructions = mac_instructions + loads + demand.vector_flops / lanes + moved / register
+    # A product loads what it reads again, a tile for each instruction; what it reads first is among that.
+    again = np.where(on_matrix, matrix_instructions, loads)
+    moves = np.maximum(again, moved / np.where(on_matrix, assumed.matrix_tile_bytes, register))
+    vector_instructions = mac_instructions + moves + demand.vector_flops / lanes
     scalar = (vector_instructions + matrix_instructions) * assumed.scalar_per_vector
 
     counts = np.outer(device.arch.scalar_instruction, scalar)
