@@ -336,6 +336,8 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
     regions: Floats | float = 0.0
     if device.arch.is_host:
         worked_s = demand.per_kernel(np.maximum(*ideal_s) / rates.compute[:, demand.op_class])
+        # Work without the quantisation of tiles, but no more than libraries need that are quicker than the rates.
+        worked_s = np.minimum(worked_s, sums[:, :2].max(axis=1))
         core_s = np.maximum(worked_s, sums[:, 3]) * device.units
         regions = demand.per_kernel(_regions(demand, setup))
     return _KernelSums(
