@@ -85,11 +85,11 @@ def test_a_waiting_core_loops_in_proportion_to_its_clock(tmp_path: Path) -> None
 
 
 def test_instructions_follow_from_shapes_and_waiting_stands_apart() -> None:
-    """221,444 of AMX, the vectors beside them and their loops: 2.1 million, whatever the time. The cycles that they do
-    not take wait."""
+    """239,814 of AMX with a tile loaded for each, the vectors beside them and their loops: 1.8 million, whatever the
+    time. The cycles that they do not take wait."""
     result = grid.run("resnet18", "xeon_8490h", 1)
     issued = grid.counted(result, "retire").sum()
-    assert issued == pytest.approx(2.107e6, rel=0.01)
+    assert issued == pytest.approx(1.800e6, rel=0.01)
     assert result.demand.macs.sum() / issued > 100
     cycles, waits = (
         result.run.counts[rows].sum() for rows in (result.device.arch.timed_rows[0], result.device.arch.wait_rows)
