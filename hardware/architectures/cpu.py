@@ -10,17 +10,7 @@ from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel, Cpu
 from hardware.base.text import count_noun, whole
 from hardware.demand import READ, WRITE, Bools, Demand, Floats, OpClass
 from hardware.mapping import common
-from hardware.mapping.common import (
-    Mapping,
-    Tiling,
-    Traffic,
-    elements,
-    format_run,
-    product,
-    split,
-    tile_menu,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Tiling, Traffic, tile_menu, vector_tiling
 from hardware.mapping.kernel_passes import rewrite_convolutions
 from hardware.precision import BASE
 from hardware.setup import Setup
@@ -154,11 +144,11 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     if demand.macs[i] > 0 and tiling.tile_m[i] > 0:
         unit = "matrix unit" if mapping.on_matrix[i] else "vector lanes"
         return (
-            f"{product(demand, i)} on {unit} ({format_run(mapping, plan, i)}): {whole(tiling.blocks[i])} blocks of "
-            f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
-            f"{count_noun(tiling.waves[i], 'wave')}"
+            f"{common.product(demand, i)} on {unit} ({common.format_run(mapping, plan, i)}): "
+            f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
+            f"{common.split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wave')}"
         )
-    return f"{elements(demand, i, 'elements')} on vector lanes ({plan.vector}), {units}"
+    return f"{common.elements(demand, i, 'elements')} on vector lanes ({plan.vector}), {units}"
 
 
 ARCHITECTURE = Architecture(

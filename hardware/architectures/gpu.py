@@ -11,18 +11,7 @@ from hardware.base.text import count_noun, whole
 from hardware.demand import Bools, Demand, Floats, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.mapping import common
-from hardware.mapping.common import (
-    Mapping,
-    Tiling,
-    Traffic,
-    choose,
-    elements,
-    format_run,
-    product,
-    split,
-    tile_menu,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Tiling, Traffic, choose, tile_menu, vector_tiling
 from hardware.mapping.kernel_passes import move_expert_rows, rewrite_convolutions, serving_experts, zero_rows_s
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -381,14 +370,14 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         rewritten = " as 36 products by Winograd's F(4 x 4, 3 x 3)" if mapping.is_reduced[i] else ""
         unit = "tensor cores" if mapping.on_matrix[i] else "CUDA cores"
         return (
-            f"{product(demand, i)}{rewritten} on {unit} ({format_run(mapping, plan, i)}): "
+            f"{common.product(demand, i)}{rewritten} on {unit} ({common.format_run(mapping, plan, i)}): "
             f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
-            f"{split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wave')}"
+            f"{common.split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wave')}"
         )
     grid = -(-demand.elements[i] // device.arch.constants.elements_per_block)
     kind = "depthwise, no reduction for tensor cores: " if demand.op_class[i] == OpClass.DEPTHWISE else ""
     return (
-        f"{kind}{elements(demand, i, 'elements')}, {whole(grid)} blocks of 256 threads x 4 on CUDA cores "
+        f"{kind}{common.elements(demand, i, 'elements')}, {whole(grid)} blocks of 256 threads x 4 on CUDA cores "
         f"({plan.vector}), {units}, {count_noun(max(-(-grid // device.units), 1), 'wave')}"
     )
 

@@ -15,19 +15,7 @@ from hardware.demand import Bools, Demand, Floats, Ints, OpClass, distinct_shape
 from hardware.device import Device
 from hardware.mapping import common
 from hardware.mapping.chained_products import chain_products
-from hardware.mapping.common import (
-    NAMES,
-    STREAM,
-    Mapping,
-    Stages,
-    Tiling,
-    Traffic,
-    choose,
-    elements,
-    product,
-    split,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Stages, Tiling, Traffic, choose, vector_tiling
 from hardware.mapping.recurrence_schedules import (
     KEPT,
     RESULTS,
@@ -305,10 +293,10 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
             )
         stays = KEPT[int(np.broadcast_to(tiling.stationary, demand.n)[i])]
         return (
-            f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {blocks}"
-            f"{split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wavefront')}"
+            f"{common.product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {blocks}"
+            f"{common.split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wavefront')}"
         )
-    return f"{elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
+    return f"{common.elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
 
 
 def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
@@ -327,8 +315,9 @@ def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mappin
     rounds = 1 if stays == RESULTS else stages.rounds
     return msgspec.structs.replace(
         stages, fill=loading + filled, stream=stages.stream - filling - filled, drain=leaving,
-        repeated=(STREAM,) if stays == RESULTS else NAMES, cells=(rows, round(fabric.cells / rows)), keeps=KEPT[stays],
-        beat=float(fabric.beat(rows, fabric.cells / rows)), loading=loading / rounds, skew=leaving / rounds,
+        repeated=(common.STREAM,) if stays == RESULTS else common.NAMES, cells=(rows, round(fabric.cells / rows)),
+        keeps=KEPT[stays], beat=float(fabric.beat(rows, fabric.cells / rows)), loading=loading / rounds,
+        skew=leaving / rounds,
     )  # fmt: skip
 
 

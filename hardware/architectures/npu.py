@@ -128,16 +128,11 @@ def quickest(steps: Steps, ways: tuple[Ints, Ints, Bools], seconds: Floats, room
         cost += least[part]
         best = cost.argmin(axis=0)
         least[end], before[end] = cost[best, batches] + room.switch_s, part.start + best
-    return [_follow_back(each) for each in before.T.tolist()]
-
-
-def _follow_back(before: list[int]) -> list[int]:
-    """Return the kernels at which parts begin, from the last: `before` is the begin of the part that ends at each."""
-    parts, end = [], len(before) - 1
-    while end > 0:
-        end = before[end]
-        parts.append(end)
-    return parts
+    parts: list[list[int]] = [[n] for _ in range(b)]
+    for begun, each in zip(parts, before.T.tolist(), strict=True):
+        while begun[-1]:
+            begun.append(each[begun[-1]])
+    return [begun[1:] for begun in parts]
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -259,7 +254,8 @@ def _pace_units(placed: Placement, steps: Steps, usable: float, unit_work_s: Flo
     slowest stream of their context, which has their clock."""
     work_s, stream_s = _of_context(placed, np.add, unit_work_s[None]), steps.stream_s[None]
     slowest_s = _of_context(placed, np.maximum, stream_s)
-    return np.maximum(slowest_s / np.maximum(work_s, 1e-300), 1.0 / usable)[0]
+    paced: Floats = np.maximum(slowest_s / np.maximum(work_s, 1e-300), 1.0 / usable)[0]
+    return paced
 
 
 def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Floats, Floats]:

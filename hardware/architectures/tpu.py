@@ -11,22 +11,8 @@ from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, TpuConstan
 from hardware.base.text import percent, whole
 from hardware.demand import Bools, Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.mapping.common import (
-    Mapping,
-    Stages,
-    Tiling,
-    Traffic,
-    assemble,
-    by_shape,
-    choose,
-    elements,
-    empty_counts,
-    on_matrix_unit,
-    product,
-    total_units,
-    traffic,
-    vector_tiling,
-)
+from hardware.mapping import common
+from hardware.mapping.common import Mapping, Stages, Tiling, Traffic
 from hardware.precision import FORMATS
 from hardware.setup import Setup
 
@@ -35,14 +21,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to the arrays unless the vector unit is faster (depthwise); map the rest to the vector unit."""
     device, plan = setup.device, setup.plan
     rate = device.mac_rate("matrix", plan.matrix)
-    array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
-    wants = on_matrix_unit(demand, plan)
-    vector = vector_tiling(demand, setup, elsewhere=wants & ~demand.is_depthwise)
+    array = common.by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
+    wants = common.on_matrix_unit(demand, plan)
+    vector = common.vector_tiling(demand, setup, elsewhere=wants & ~demand.is_depthwise)
     slow = demand.is_depthwise & (vector.seconds < array.seconds)
-    flow = traffic(demand, device)
+    flow = common.traffic(demand, device)
     program = demand.head * device.program_bytes
     flow = msgspec.structs.replace(flow, dram_read=flow.dram_read + program, chip_read=flow.chip_read + program)
-    return assemble(demand, setup, rates, flow, array, vector, wants & ~slow, _counts)
+    return common.assemble(demand, setup, rates, flow, array, vector, wants & ~slow, _counts)
 
 
 def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
@@ -66,7 +52,7 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
         cycles = rounds * stream + (rows + columns) * (rounds > 0)
         sizes = np.minimum(passes, arrays), rows_each, np.full_like(m, columns), np.ones_like(m)
         tiling = Tiling(cycles / device.clock_hz, passes, rounds, *sizes)
-        best = tiling if best is None else choose(tiling.seconds < best.seconds, tiling, best)
+        best = tiling if best is None else common.choose(tiling.seconds < best.seconds, tiling, best)
     assert best is not None
     return best
 
@@ -80,7 +66,7 @@ def _pass_cycles(streamed: Floats, per_cell: float, rows: float) -> Floats:
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count the events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = empty_counts(device, demand), cast(TpuConstants, device.arch.constants)
+    (counts, row), assumed = common.empty_counts(device, demand), cast(TpuConstants, device.arch.constants)
     width = FORMATS[plan.matrix].bits / 8.0  # operands are converted on their way to the array
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
@@ -155,13 +141,13 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         cells = g * -(-k // rows) * rows * -(-n // columns) * columns
         used = g * k * n / cells if cells else 0.0
         return (
-            f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(setup))} arrays of {whole(rows)} x "
-            f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "
-            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {percent(used)} full"
+            f"{common.product(demand, i)} on {whole(tiling.units[i])}/{whole(common.total_units(setup))} arrays of "
+            f"{whole(rows)} x {whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in "
+            f"{whole(tiling.waves[i])} rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {percent(used)} full"
         )
     if demand.op_class[i] == OpClass.DEPTHWISE:
-        return f"depthwise: {elements(demand, i, 'results')} on the vector unit, which beats nearly empty arrays"
-    return f"{elements(demand, i, 'elements')} on the vector unit ({plan.vector})"
+        return f"depthwise: {common.elements(demand, i, 'results')} on the vector unit, which beats nearly empty arrays"
+    return f"{common.elements(demand, i, 'elements')} on the vector unit ({plan.vector})"
 
 
 def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:

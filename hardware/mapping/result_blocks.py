@@ -115,22 +115,10 @@ def left_to_lanes(demand: Demand) -> Floats:
     return np.where(passing | (demand.macs > 0), 0.0, 1.0)
 
 
-class _Layers(NamedTuple):
-    """Distinct layers, (u,) each: side of the image, channels of results, sides of a window, stride, channels of inputs
-    that a result reads (0: its own), how many of them a block holds, and images."""
-
-    side: Floats
-    results: Floats
-    height: Floats
-    width: Floats
-    stride: Floats
-    channels: Floats
-    depth: Floats
-    images: Floats
-
-
-def _distinct_layers(demand: Demand, device: Device, takes_taps: Bools) -> tuple[_Layers, Ints]:
-    """Return the distinct layers of a demand, and the layer of each operator, (n,)."""
+def _distinct_layers(demand: Demand, device: Device, takes_taps: Bools) -> tuple[Floats, Ints]:
+    """Return the distinct layers of a demand, (8, u), and the layer of each operator, (n,): side of the image, channels
+    of results, sides of a window, stride, channels of inputs that a result reads (0: its own), how many of them a block
+    holds, and images."""
     step, taps_first = device.values.get("depth_step", np.inf), device.values.get("taps_first", 0.0) > 0
     g, _, n, k = np.maximum(demand.gemm, 1.0)
     is_depthwise, window = demand.is_depthwise, demand.windows[2:4]
@@ -140,39 +128,40 @@ def _distinct_layers(demand: Demand, device: Device, takes_taps: Bools) -> tuple
         depth = np.minimum(depth, np.ceil(channels / device.array_rows) * device.array_rows)
     results, channels = np.where(is_depthwise, g, n), np.where(is_depthwise, 0.0, channels)
     sizes = np.stack([np.ceil(side), results, *window, demand.windows[4], channels, depth, images])
-    distinct, which = np.unique(sizes, axis=1, return_inverse=True)
-    return _Layers(*distinct), which
+    return np.unique(sizes, axis=1, return_inverse=True)
 
 
-def _try_blocks(layers: _Layers, device: Device) -> tuple[Floats, ...]:
-    """Return of each block that is tried, (c, u): results, inputs, how often inputs are read, how many blocks cover an
-    image, and the values that they fetch. Blocks divide the sides of an image and take channels in steps."""
+def _try_blocks(layers: Floats, device: Device) -> tuple[list[Floats], Floats]:
+    """Return the first five of Blocks for each block that is tried, (c, u) each, and the values that it fetches. Blocks
+    divide the sides of an image and take channels in steps."""
+    side, results, height, width, stride, inputs, depth, images = layers
     menu, (high, wide) = device.arch.data.tiles["results"], _sides(device)
-    steps = menu.k_step * np.array(menu.stretches)
-    down, across, step = (each.reshape(-1, 1) for each in np.meshgrid(menu.splits, menu.splits, steps, indexing="ij"))
-    h = np.ceil(layers.side / down / high) * high
-    w = np.ceil(layers.side / across / wide) * wide
-    channels = np.minimum(step, np.ceil(layers.results / menu.k_step) * menu.k_step)
-    under = ((h - 1.0) * layers.stride + layers.height) * ((w - 1.0) * layers.stride + layers.width)
-    of_depth = layers.channels <= 0  # each channel of a block reads one of the input
-    passes, blocks = np.ceil(layers.results / channels), np.ceil(layers.side / h) * np.ceil(layers.side / w)
-    fetched = under * layers.side**2 / (h * w) * np.where(of_depth, layers.results, layers.channels * passes)
-    fetched += layers.height * layers.width * np.maximum(layers.channels, 1.0) * layers.results * blocks
-    reads = under * blocks / (layers.side * layers.stride) ** 2 * np.where(of_depth, 1.0, passes)
-    return h * w * channels, under * np.where(of_depth, channels, layers.depth), reads, blocks, fetched
+    down, across, step = (
+        each.reshape(-1, 1)
+        for each in np.meshgrid(menu.splits, menu.splits, menu.k_step * np.array(menu.stretches), indexing="ij")
+    )
+    h, w = np.ceil(side / down / high) * high, np.ceil(side / across / wide) * wide
+    channels = np.minimum(step, np.ceil(results / menu.k_step) * menu.k_step)
+    under = ((h - 1.0) * stride + height) * ((w - 1.0) * stride + width)
+    of_depth = inputs <= 0  # each channel of a block reads one of the input
+    passes, blocks = np.ceil(results / channels), np.ceil(side / h) * np.ceil(side / w)
+    fetched = under * side**2 / (h * w) * np.where(of_depth, results, inputs * passes)
+    fetched += height * width * np.maximum(inputs, 1.0) * results * blocks
+    reads = np.maximum(under * blocks / (side * stride) ** 2 * np.where(of_depth, 1.0, passes), 1.0)
+    depth = np.broadcast_to(depth, fetched.shape)
+    return [h * w * channels, under * np.where(of_depth, channels, depth), depth, reads, images * blocks], fetched
 
 
 def _choose_blocks(demand: Demand, device: Device, takes_taps: Bools) -> list[Floats]:
     """Return the first five of Blocks for those that fetch the least of what the memory of the core holds twice."""
     layers, which = _distinct_layers(demand, device, takes_taps)
-    *tried, fetched = _try_blocks(layers, device)
+    tried, fetched = _try_blocks(layers, device)
     sum_bytes, input_bytes = 2.0 * tried[0] * _SUM_BYTES, 2.0 * tried[1] * demand.element_bytes
     room, apart = device.values["block_bytes"], device.values.get("accumulator_bytes")
     held = input_bytes + sum_bytes
     fits = held <= room if apart is None else (input_bytes <= room) & (sum_bytes <= apart)
     best = np.where(fits, fetched, 1e30 * held).argmin(axis=0), np.arange(held.shape[1])
-    results, inputs, reads, blocks = (each[best] for each in tried)
-    return [each[which] for each in (results, inputs, layers.depth, np.maximum(reads, 1.0), layers.images * blocks)]
+    return [each[best][which] for each in tried]
 
 
 def memory_seconds(demand: Demand, device: Device, traffic: Traffic, block: Blocks) -> tuple[Floats, Floats]:
