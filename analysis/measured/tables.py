@@ -25,6 +25,8 @@ from hardware.engines import runtime as runtimes
 
 SHIPPED = Path(__file__).with_name("tables")
 _TOOLS = Path(__file__).with_name("tool_results.toml")
+_CSV = "a CSV with columns device, model, batch, latency_ms"
+_IN_WORDS = 'or state a time in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
 _RESULTS_MAX = 10_000  # rows of a result of a tool
 _HEAD = 64_000  # characters of a text that say what wrote it
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
@@ -135,13 +137,12 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             if results := tool_rows(plain, path, as_loads="load_kind" in needed):
                 rows.extend(results)
                 continue
-            if plain.lstrip().startswith(("{", "[")) or "=== " in plain[:4000] or ":::MLLOG" in plain[:4000]:
-                other = f"not a result of a known tool ({tool_names()}), nor a CSV"
-                raise RequestError(f"{path.name}: {unread_text(plain) or other}")
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
-            present = reader.fieldnames or ()
+            present = () if plain.lstrip().startswith(("{", "[")) else reader.fieldnames or ()
             if missing := [name for name in needed if name not in present]:
                 other = f"column {missing[0]!r} is missing (it has {', '.join(present)[:80]})"
+                if {"device", "model"}.isdisjoint(map(str.lower, present)):
+                    other = f"not a result of a known tool ({tool_names()}); write {_CSV}, {_IN_WORDS}"
                 raise RequestError(f"{path.name}: {unread_text(plain) or other}")
             if twice := [name for name, number in Counter(present).items() if name and number > 1]:
                 raise RequestError(f"{path.name}: column {twice[0]!r} is there twice")
@@ -253,7 +254,7 @@ def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[dict[str, s
     rows = [row for tool, document in results if (row := _tool_row(tool, document, path)) is not None]
     if results and not rows:
         tool = results[0][0]
-        raise RequestError(f"{path.name}: a result of {tool['name']} without a figure{tool.get('hint', '')}")
+        raise RequestError(f"{path.name}: a result of {tool['name']} without a figure or a model{tool.get('hint', '')}")
     return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
 
 
@@ -261,9 +262,8 @@ def unread_text(text: str) -> str:
     """Return what a text of a tool is that names no model or device, and what to write instead; '' for other texts."""
     tools = file_access.shipped(_TOOLS)["unread"]
     name = next((name for name, tool in tools.items() if re.search(tool["mark"], text[:_HEAD])), "")
-    own = 'or state a time in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
-    instead = tools[name].get("instead", "a CSV with columns device, model, batch, latency_ms") if name else ""
-    return f"a text of {name}, which lacks model or device; write {instead}, {own}" if name else ""
+    instead = tools[name].get("instead", _CSV) if name else ""
+    return f"a text of {name}, which lacks model or device; write {instead}, {_IN_WORDS}" if name else ""
 
 
 def _documents(text: str) -> list[Any]:

@@ -139,8 +139,8 @@ def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() 
 
 def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(RequestError, match=r"a\.csv: column 'device' is missing"):
+    path.write_text("device,b\n1,2\n")
+    with pytest.raises(RequestError, match=r"a\.csv: column 'model' is missing"):
         tables.read_rows([path])
 
 

@@ -158,7 +158,7 @@ def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
     ("result", "says"),
     [
         ([LLAMA_BENCH[0] | {"n_gen": 128}], "a result of llama-bench without a figure"),
-        ("| model | test |              t/s |", "without a figure: write it with -o json"),
+        ("| model | test |              t/s |", "without a figure or a model: write it with -o json"),
         ("&&&& FAILED TensorRT.trtexec # trtexec --onnx=a.onnx", "a result of trtexec without a figure"),
     ],
 )
@@ -179,12 +179,15 @@ def test_rows_of_runs_that_failed_or_sent_tokens_at_once(tmp_path: Path) -> None
 
 
 _TEXTS = {  # the first lines of what tools print, and their names
-    "total duration: 5.21s\neval rate:            58.54 tokens/s\n": "ollama --verbose",
+    "total duration: 5.21s\neval rate:            58.54 tokens/s\n": "ollama",
     "llama_perf_context_print:        eval time =    5090.00 ms /   298 runs": "llama.cpp",
     "prompt eval time =     123.45 ms /   512 tokens (    0.24 ms per token)": "llama.cpp",
     "Throughput: 12.34 requests/s, 5678.90 total tokens/s": "vllm bench",
     "Message Name,Message ID,Average,Max,Min\nTotal Inference Time,0,5123,6000,4900": "QNN",
     "Median prediction time: 3.21 ms": "Core ML",
+    '{"model": "llama3:8b", "done": true, "eval_count": 259, "eval_duration": 4800000000}': "ollama",
+    '{"elapsed_time": 58.1, "num_requests": 200, "total_num_tokens": 86204}': "vllm bench",
+    "# gpu    pwr  gtemp     sm\n# Idx      W      C      %\n    0    312     61     99": "nvidia-smi",
     " -- Measuring prompt speed...\n ** Length   512 tokens:   8123.4 t/s": "ExLlama",
     "Inference timings in us: Init: 5685, First inference: 18535, Inference (avg): 14462.3": "benchmark_model",
     "Network Name: yolov8n\nFPS     (hw_only)                 = 491.2": "hailortcli",
@@ -215,7 +218,7 @@ def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "x.json").write_text('{"a": 1}')
     (tmp_path / "vllm.json").write_text(json.dumps({key: VLLM[key] for key in VLLM if key != "device"}))
     assert main(["validate", str(tmp_path / "x.json")]) == 2
-    assert "vllm bench serve, aiperf or genai-perf, InferenceX, trtexec, MLPerf" in capsys.readouterr().err
+    assert "trtexec, MLPerf); write a CSV with columns device, model, batch, latency_ms" in capsys.readouterr().err
     assert main(["validate", str(tmp_path / "vllm.json")]) == 2
     assert "--on DEV" in capsys.readouterr().err
     assert main(["trace", str(tmp_path / "vllm.json"), "--model", "llama3_8b", "--on", "l4"]) == 2

@@ -323,7 +323,7 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
             kv_heads = int(raw.get("multi_query", True))
             return {"kv_heads": raw.get("num_kv_heads", 8) if raw.get("new_decoder_architecture") else kv_heads}
         case "opt":
-            if raw.get("word_embed_proj_dim", raw["hidden_size"]) != raw["hidden_size"]:
+            if raw.get("word_embed_proj_dim", 0) not in (0, raw.get("hidden_size")):
                 raise ModelSpecError("config.json: an embedding narrower than the model (opt-350m) is not supported")
             return {"positions": raw["max_position_embeddings"] + 2}  # OPT's table starts at 2
     return {}
