@@ -3,6 +3,7 @@ other devices and for the next and previous batch and precision. Nothing is draw
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from time import monotonic
 
 from textual.timer import Timer
 
@@ -32,19 +33,22 @@ class Prefetch:
     ) -> None:
         self._session, self._rows, self._set_timer, self._is_idle = session, rows, set_timer, is_idle
         self._timer: Timer | None = None
+        self._key_s = 0.0
         self._work = self._steps()
         self.done: State | None = None  # that around which everything is computed
 
     def wake(self) -> None:
         """Start again after ROWS_DELAY_S without a key. Called for each key."""
-        if self._timer is not None:
-            self._timer.stop()
-        self._work = self._steps()
-        self._timer = self._set_timer(ROWS_DELAY_S, self._go_on)
+        self._key_s, self._work = monotonic(), self._steps()
+        if self._timer is None:
+            self._timer = self._set_timer(ROWS_DELAY_S, self._go_on)
 
     def _go_on(self) -> None:
         """Do the next step, if nothing is typed or read, and wait as long as it says."""
-        session = self._session
+        session, self._timer = self._session, None
+        if (left_s := self._key_s + ROWS_DELAY_S - monotonic()) > 0:
+            self._timer = self._set_timer(left_s, self._go_on)
+            return
         is_busy = session.waiting or session.views is None or any(job.replaces_model for job in session.jobs)
         work = self._work
         if not is_busy and self._is_idle() and (delay_s := next(work, None)) is not None and work is self._work:
