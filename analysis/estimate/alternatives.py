@@ -46,7 +46,7 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
     not allow it."""
     try:
         if name in Training.__struct_fields__:
-            return estimate(change_settings(result.workload, **{name: value}), result.device, result.scenario)
+            return estimate(change_settings(result.workload, (name, value)), result.device, result.scenario)
         return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, **{name: value}))
     except RequestError:
         return None
@@ -117,7 +117,7 @@ def combine(result: Estimate, others: Iterable[Estimate]) -> Estimate:
         device = other.device if other.device.key != result.device.key else device
         if step is not None and other.workload.training is not None:
             changes = _changes(step.settings, other.workload.training.settings)
-            workload = change_settings(workload, **changes) if changes else workload
+            workload = change_settings(workload, *changes.items()) if changes else workload
     return estimate(workload, device, scenario)
 
 

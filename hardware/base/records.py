@@ -30,6 +30,7 @@ _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _APART_BYTES = 32_768
 _M_MMAP_THRESHOLD = -3  # of mallopt
+_M_ARENA_MAX = -8
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
 _uses = count()
@@ -87,9 +88,11 @@ def give_memory_back() -> None:
 
 
 def map_arrays_apart() -> None:
-    """Let glibc give back each array of _APART_BYTES when it is freed: among others, it leaves a gap. It is slower."""
+    """Let glibc give back each array of _APART_BYTES when it is freed: among others, it leaves a gap. It is slower.
+    Threads that read models have no heap of their own."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _APART_BYTES)
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def measure_bytes(result: Any) -> int:
@@ -130,9 +133,14 @@ class Slices:
     def __init__(self) -> None:
         self.is_paused, self._length_s = False, Slices.SLICE_S
 
+    @property
+    def is_long(self) -> bool:
+        """True for work that has taken about a second, perhaps since it makes more results than are kept."""
+        return self._length_s > 5.0 * Slices.SLICE_S
+
     def __enter__(self) -> None:
         Slices.now.end_s = thread_time() + self._length_s
-        self._length_s *= 1.04  # 0.3 s after 7 s
+        self._length_s *= 1.2  # 0.3 s after 1.5 s
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         Slices.now.end_s, self.is_paused = 0.0, kind is Paused

@@ -235,13 +235,13 @@ def _list_sessions(session: Session, words: list[str]) -> None:
 
 def run_verb(session: Session, words: list[str]) -> None:
     """Run a verb of the shell on the present state, or on the model in the words as the shell does: at once if it is a
-    view, else in the background."""
+    view that does not take long, else in the background."""
     from hwexplorer.tui.session.jobs import VerbJob
 
     has_model = _has_model(session, words)
     verb, *rest = registry.resolve(words) if has_model else _resolve(words)
     width = session.size[0] - 4
-    if not rest and session.views is not None:
+    if not rest and session.views is not None and not session.slices.is_long:
         sheet = session.provider.sheet(session.state, verb, width)
         if sheet is not None:
             session.emit(SheetOpened(verb, sheet, words=tuple(words)))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
+_PASTE = "paste"  # in place of a key: a text that is pasted
 _LINES = ("prompt", "palette", "models", "devices")  # effects that open a line, in which q is a letter
 
 
@@ -54,7 +55,7 @@ class ExplorerScreen(SizedScreen):
         self.strip = CardStrip(colours)
         self.bars = {name: framed_pane.StatusLine(name, colours) for name in ("head", "tabs", "foot")}
         self.prefetch: Prefetch | None = None
-        self._typed = list[tuple[str, str | None]]()  # keys that wait until an action is done
+        self._typed = list[tuple[str, str | None]]()  # keys and pastes that wait until an action is done
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
         self._is_dimmed = False
@@ -204,7 +205,8 @@ class ExplorerScreen(SizedScreen):
         if self.session.waiting is not None:
             self.session.attempt(self.session.waiting)
         elif self._typed:
-            self._press(*self._typed.pop(0))
+            key, text = self._typed.pop(0)
+            self.paste(text or "") if key == _PASTE else self._press(key, text)
         if self._typed and self.session.waiting is None:
             self.set_timer(PAUSE_S, self._go_on)
 
@@ -472,7 +474,9 @@ class ExplorerScreen(SizedScreen):
 
     def paste(self, text: str) -> None:
         """Insert text into the open prompt, if there is one."""
-        if (prompt := self._top.prompt) is not None:
+        if self._typed or self.session.waiting is not None:
+            self._typed.append((_PASTE, text))
+        elif (prompt := self._top.prompt) is not None:
             prompt.change(keys.insert_text(prompt.line, text))
             self.show_lines()
 
@@ -527,11 +531,11 @@ class ExplorerScreen(SizedScreen):
         found = self.session.provider.wavefront(self.session.state)
         self.app.push_screen(WavefrontPlayer(self, found.node, found.machines))
 
-    def do_sessions(self) -> None:
-        """Open the saved sessions."""
+    def do_report(self, name: str) -> None:
+        """Open a report of the present state, or the saved sessions."""
         from hwexplorer.tui.commands import submit
 
-        submit(self.session, "sessions")
+        submit(self.session, name)
 
     def do_help(self) -> None:
         """Open the keys, those of the pane in focus first, and the terms."""

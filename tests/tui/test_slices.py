@@ -19,9 +19,10 @@ async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_
         monkeypatch.setattr(Slices, "SLICE_S", 1e-3)
         for key in "]]k:q":  # q ends the program, but not in a line
             app.explorer.press_key(key, key)
+        app.explorer.paste("uit")  # into the line that is to open
         assert app.state.batch == 1
         await settle_until(pilot, lambda: "computing: esc stops it" in screen_text(app))
-        await settle_until(pilot, lambda: app.explorer.prompt is not None and app.explorer.prompt.text == "q")
+        await settle_until(pilot, lambda: app.explorer.prompt is not None and app.explorer.prompt.text == "quit")
         assert app.state.batch == 4
         app.explorer.press_key("escape", None)
         before = app.state

@@ -70,11 +70,12 @@ def optimizer_name(training: Training, forward: Workload) -> str:
     return training.optimizer or ("adamw" if forward.family in ("language", "encoder") else "momentum")
 
 
-def change_settings(step: Workload, **changes: object) -> Workload:
+@memoize(keep=1)
+def change_settings(step: Workload, *changes: tuple[str, object]) -> Workload:
     """Return a training step with other settings, which its name states."""
     was = step.training
     assert was is not None
-    now = msgspec.structs.replace(was.settings, **changes)
+    now = msgspec.structs.replace(was.settings, **dict(changes))
 
     def rename(text: str) -> str:
         """Return a name with the settings of now in place of those before."""

@@ -97,7 +97,7 @@ class Session:
         self.jobs: list[BackgroundJob] = []
         self.views: view_cache.Views | None = None
         self.waiting: Callable[[], Any] | None = None  # an action that `attempt` is to go on with
-        self._slices = Slices()
+        self.slices = Slices()  # of the latest action
         self.event_count = 0  # events other than changes of the state
         self._listeners: list[Listener] = []
         self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
@@ -156,8 +156,8 @@ class Session:
         another slice, until it tells something. An action within another has no slices of its own."""
         if Slices.now.end_s:
             return action()
-        slices = self._slices if action is self.waiting else Slices()
-        self.waiting, self._slices = None, slices
+        slices = self.slices if action is self.waiting else Slices()
+        self.waiting, self.slices = None, slices
         with slices:
             result = action()
         if slices.is_paused:
@@ -312,12 +312,6 @@ class Session:
         """Open the sheet of a device, by default the one under the cursor."""
         text = self.provider.device(device or self.state.on)
         self.emit(TextOpened("sheet", text.title, text))
-
-    def do_report(self, name: str) -> None:
-        """Open a report of the present state that is computed at once, without a job."""
-        sheet = self.provider.sheet(self.state, name, self.size[0] - 4) if self.views is not None else None
-        if sheet is not None:
-            self.emit(SheetOpened(name, sheet))
 
     # --- the tree -----------------------------------------------------------------------------------------
 
