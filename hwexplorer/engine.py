@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from analysis.estimate.estimate import Estimate, estimate, estimate_batches
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
 OPERATORS_AT_ONCE = 600  # of a model that training is written for while the screen waits, 0.2 s
-LAYERS_AT_ONCE = 64  # layers that are read while the screen waits, 0.2 s; those with experts count twice
+LAYERS_AT_ONCE = 48  # layers that are read while the screen waits, 0.15 s; those with experts count twice
 
 
 class _Models:
@@ -270,14 +270,6 @@ def result(state: State, device: str = "") -> Estimate:
     return outcome(state, device).estimate
 
 
-def results(state: State, device: str, batches: tuple[int, ...]) -> dict[int, Estimate]:
-    """Return the estimates of a state on a device at batches, by batch."""
-    reference, at_one = ref(state), msgspec.structs.replace(state, batch=1)
-    if len(batches) > 1 and reference.load is None and not isinstance(reference, Step):
-        return _estimates(_MODELS, reference, scenario(at_one), device, batches)
-    return {batch: result(msgspec.structs.replace(state, batch=batch), device) for batch in batches}
-
-
 def load_of(state: State) -> tuple[Request, LoadSpec]:
     """Return the model of a state and its load. Raises RequestError for one without a load."""
     reference = ref(state)
@@ -363,14 +355,6 @@ def _estimate(models: _Models, reference: model_ref.ModelRef, scenario: Scenario
     if isinstance(reference, Step):
         reference = reference.on_devices(split_count(name)[1] or 1)
     return estimate(model(reference), device(name), scenario)
-
-
-@memoize(keep=16, large=True)
-def _estimates(
-    models: _Models, reference: model_ref.ModelRef, scenario: Scenario, name: str, batches: tuple[int, ...]
-) -> dict[int, Estimate]:
-    found = estimate_batches(model(reference), device(name), scenario, batches)
-    return {one.scenario.batch: one for one in found}
 
 
 def is_ready(state: State) -> bool:

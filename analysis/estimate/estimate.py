@@ -39,7 +39,7 @@ PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2
 _Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
 # Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
-_OPERATORS_AT_ONCE = 6_000
+_OPERATORS_AT_ONCE = 3_000
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,15 +74,11 @@ def asked_of(result: Estimate) -> tuple[str | int, ...]:
     )
 
 
-@lru_cache(maxsize=1)
-def _runs() -> dict[str, msgspec.Raw]:
-    data = file_access.unzip(file_access.read(PATH, 1 << 25), 1 << 25)
-    return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-
-
 @lru_cache(maxsize=8)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
-    runs = msgspec.json.decode(_runs().get(model, b"[]"), type=list[MeasuredRun])
+    data = file_access.unzip(file_access.read(PATH, 1 << 25), 1 << 25)
+    runs_by_model = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    runs = msgspec.json.decode(runs_by_model.get(model, b"[]"), type=list[MeasuredRun])
     return group_by(runs, attrgetter(*ASKED))
 
 

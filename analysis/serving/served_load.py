@@ -6,6 +6,7 @@ within limits, and the knee.
 """
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -272,13 +273,13 @@ def _row(
     if full is not None:  # a run drains at its end: no token takes fewer joules than in a full server
         power_w = max(power_w, full_run.energy_j / full_run.end_of_run_s * rate / capacity_per_s)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
-    costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
+    costs, ttft_p50_s, tpot_p50_s = server.costs, float(statistics.median(ttft_s)), float(statistics.median(tpot_s))
     per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= asked.limits.ttft_s) & (tpot_s <= asked.limits.tpot_s)
     if steady_run is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
         cut = len(steady_run.end_s) // loads.ROUNDS
         tpot_s = time_per_token_s(steady_run)[cut:-cut]
-        tpot_p50_s = float(np.median(tpot_s))
+        tpot_p50_s = float(statistics.median(tpot_s))
     hire_usd = server.hire_usd
     return ServedLoad(
         key=key,
@@ -286,7 +287,7 @@ def _row(
         layout=server.layout.words or "one device",
         runtime=server.first.runtime.name,
         load=asked.spec.text,
-        request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
+        request_p50_s=float(statistics.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
         ttft_band_s=_band("TTFT", ttft_p50_s, costs.latency_factors),
