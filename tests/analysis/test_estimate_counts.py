@@ -40,16 +40,15 @@ def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
 def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
     work = grid.workload(model)
     point, known = work.value_at(batch=8), macs_from_tensors(work, 8)
-    for precision in grid.distinct_precisions(grid.device(name)):
-        for mode in grid.MODES:
-            result = grid.run(model, name, 8, precision, mode)
-            counted = grid.counted(result, "MAC")
-            np.testing.assert_array_equal(counted, work.operators.macs @ point)
-            for i, macs in known.items():
-                assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
-            flops = grid.counted(result, "FLOP") + 2.0 * counted
-            np.testing.assert_allclose(flops, work.operators.flops @ point + unpacking(result), rtol=1e-12)
-            np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
+    for turn, precision in enumerate(grid.distinct_precisions(grid.device(name))):
+        result = grid.run(model, name, 8, precision, grid.MODES[turn % 2])
+        counted = grid.counted(result, "MAC")
+        np.testing.assert_array_equal(counted, work.operators.macs @ point)
+        for i, macs in known.items():
+            assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
+        flops = grid.counted(result, "FLOP") + 2.0 * counted
+        np.testing.assert_allclose(flops, work.operators.flops @ point + unpacking(result), rtol=1e-12)
+        np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
 
 
 def unpacking(result: Estimate) -> Floats:
@@ -126,17 +125,16 @@ def _from_weights_alone(result: Estimate) -> Bools:
 @for_each("name", grid.DEFAULTS)
 @for_each("model", [*grid.MODELS, *grid.BLOCKS])
 def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
-    for mode in grid.MODES:
-        for batch in (1, 32):
-            one, two = (grid.run(model, name, b, "bf16", mode) for b in (batch, 2 * batch))
-            if one.part or two.part:  # demands are of a part then: test_waves.py
-                continue
-            for unit in ("MAC", "FLOP", "evaluation"):
-                # `counted` sums over units: a larger batch may move an operator between matrix and vector unit.
-                np.testing.assert_array_equal(grid.counted(two, unit), 2.0 * grid.counted(one, unit))
-            constant = (one.demand.transfers.role == READ_WEIGHT) | _from_weights_alone(one)
-            moved, more = one.demand.transfers.size_bytes, two.demand.transfers.size_bytes
-            np.testing.assert_array_equal(more, np.where(constant, moved, 2 * moved))
+    for mode, batch in zip(grid.MODES, (1, 32), strict=True):
+        one, two = (grid.run(model, name, b, "bf16", mode) for b in (batch, 2 * batch))
+        if one.part or two.part:  # demands are of a part then: test_waves.py
+            continue
+        for unit in ("MAC", "FLOP", "evaluation"):
+            # `counted` sums over units: a larger batch may move an operator between matrix and vector unit.
+            np.testing.assert_array_equal(grid.counted(two, unit), 2.0 * grid.counted(one, unit))
+        constant = (one.demand.transfers.role == READ_WEIGHT) | _from_weights_alone(one)
+        moved, more = one.demand.transfers.size_bytes, two.demand.transfers.size_bytes
+        np.testing.assert_array_equal(more, np.where(constant, moved, 2 * moved))
 
 
 @pytest.mark.parametrize("name", [d for d in grid.DEFAULTS if make_plan(grid.device(d), "fp32").stored == "fp32"])

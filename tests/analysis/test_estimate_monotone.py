@@ -98,7 +98,7 @@ def test_tiles_are_chosen_within_the_power_limit(precision: str) -> None:
 @example(m=1, n=161, k=1, grow="K", name="hailo8", mode="eager", precision="int4")
 @example(m=511, n=17, k=8, grow="M", name="hailo8", mode="eager", precision="int4")
 @example(m=8192, n=165, k=196, grow="M", name="snapdragon_x_elite_npu", mode="eager", precision="int8")
-@settings(QUICK, max_examples=150)
+@settings(QUICK, max_examples=80)
 def test_a_larger_product_is_never_quicker(
     m: int, n: int, k: int, grow: str, name: str, mode: str, precision: str
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_larger_product_is_never_quicker(
 
 @given(m=sizes, n=sizes, k=sizes, batch=st.integers(1, 64), name=names, precision=precisions)
 @example(m=1, n=1, k=511, batch=2, name="hailo8", precision="w4a8kv8")
-@settings(QUICK, max_examples=200)
+@settings(QUICK, max_examples=100)
 def test_a_product_knows_no_difference_between_batch_and_rows(
     m: int, n: int, k: int, batch: int, name: str, precision: str
 ) -> None:
@@ -151,7 +151,7 @@ def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -
 
 
 @given(m=sizes, n=sizes, k=sizes, name=names, what=st.sampled_from(sorted(BETTER)), precision=precisions)
-@settings(QUICK, max_examples=150)
+@settings(QUICK, max_examples=80)
 def test_better_hardware_is_never_slower_on_products(
     m: int, n: int, k: int, name: str, what: str, precision: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

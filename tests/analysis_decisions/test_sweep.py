@@ -40,8 +40,7 @@ SOME = (
 
 @for_each("on", DEFAULTS)
 @for_each("precision", ["fp32", "int8", "w4a8kv4"])
-@for_each("execution", ["eager", LIKE_FOR_LIKE])
-@for_each("batch", [1, 6])
+@for_each(("execution", "batch"), [("eager", 6), (LIKE_FOR_LIKE, 1)])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, resolve_runtime(device(on), execution, "vision"))
@@ -62,7 +61,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
         assert (formats[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
 
 
-@every(18)
+@every(36)
 @for_each("name", (*SOME, "llama3_8b:request,in=64,out=8,layers=2"))
 def test_batches_at_once_have_the_figures_of_each_alone(nth: int, name: str) -> None:
     batches, model = (1, 6, 64), workload(name)

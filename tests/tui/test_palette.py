@@ -65,7 +65,7 @@ async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette
 
 
 async def test_a_limit_is_typed_where_it_is_read() -> None:
-    async with on_screen("resnet18") as (app, pilot):
+    async with on_screen("mlp") as (app, pilot):
         await chosen(app, pilot, "limit")
         await pilot.press(*"L<5ms", "enter")
         assert (app.state.limits, app.state.metric) == ("L<5ms", "edp")

@@ -159,7 +159,7 @@ async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at
 
 
 async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the_best() -> None:
-    async with on_screen("resnet18/h100_sxm") as (app, pilot):
+    async with on_screen("mlp/h100_sxm") as (app, pilot):
         await pilot.press("a", *"L<5ms")
         await settle_until(
             pilot, lambda: all(row.cells[4] is not None or row.dim for row in over(app).content.table.rows)
