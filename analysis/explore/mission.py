@@ -90,6 +90,11 @@ class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tops: float = 0.0
     task: tuple[Task, ...] = ()
 
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The devices that are named, none for all of the catalogue."""
+        return (() if self.device == WHICH else (self.device,)) if isinstance(self.device, str) else self.device
+
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A task on its unit. Seconds are of one frame: alone, and beside the other tasks (mean and longest, from its

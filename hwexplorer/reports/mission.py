@@ -70,8 +70,7 @@ def _document(
     cases = []
     for path in file:
         asked = mission.read_mission(path)
-        named = (asked.device,) if isinstance(asked.device, str) else asked.device
-        names = candidates or (() if named == (mission.WHICH,) else named)
+        names = candidates or asked.candidates
         cases.append((path.stem, asked, _modules(asked, names, on_paper)))
     if len(cases) > 1:
         return mission.compare_missions(
@@ -80,10 +79,6 @@ def _document(
     every = () if names else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
     return mission.answer_mission(*cases[0], find, paper, tick)
-
-
-def _best(answer: _Answer) -> mission.ModuleAnswer | None:
-    return answer.best if isinstance(answer, mission.MissionAnswer) else None
 
 
 def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
@@ -105,8 +100,9 @@ def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
 
 
 def _power(answer: _Answer, state: State) -> tuple[str, ...]:
-    if (best := _best(answer)) is None:
+    if isinstance(answer, mission.MissionTable):
         return ()
+    best = answer.best
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
     hours = "" if best.battery_h is None else f"; the battery lasts {best.battery_h:.3g} h"
     host = f"{best.host_w:.3g} W a host at rest + " if best.host_w else ""
@@ -134,9 +130,9 @@ VERB = declare.Report(
     parts=(
         declare.summary_text(lambda answer, state: (answer.verdict,)),
         _flips,
-        declare.Rows("tasks", lambda answer: f"Tasks on {best.device}" if (best := _best(answer)) else "",
-                     columns(mission.TaskAnswer), of=lambda answer: best.tasks if (best := _best(answer)) else (),
-                     key="model", footer=_power, optional=True),
+        declare.Rows("tasks", lambda answer: f"Tasks on {answer.best.device}" if hasattr(answer, "best") else "",
+                     columns(mission.TaskAnswer), key="model", footer=_power, optional=True,
+                     of=lambda answer: answer.best.tasks if hasattr(answer, "best") else ()),
         declare.Rows("ways", "Ways to make it possible", columns(mission.MissionChange), key="change", optional=True,
                      of=lambda answer: getattr(answer, "ways", ())),
         declare.Rows("modules", "Devices", DEVICES, key="device", first=10, optional=True,
