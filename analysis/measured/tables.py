@@ -185,9 +185,10 @@ def _modes(device: Device) -> dict[str, Any]:
 
 
 def in_each_mode(row: Cells, folders: tuple[Path, ...]) -> list[Cells]:
-    """Return a row in each power mode that its board may have run in, the usual one first."""
+    """Return a row in each power mode that its board may have run in, the usual one first. A mode is stated by the row,
+    or by the name of its device."""
     device = catalogue_device(row["device"], folders)
-    if device is None or row["device_mode"] or row["scenario"].lower() in STATED:
+    if device is None or device.key != device.id or row["device_mode"] or row["scenario"].lower() in STATED:
         return [row]
     return [Cells(row | {"device_mode": mode}) for mode in _modes(device).get("unstated", [""])]
 

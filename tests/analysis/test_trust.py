@@ -20,15 +20,7 @@ from hardware.setup import make_setup, resolve_runtime
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from lab import trust_bands
-from lab.trust_bands import (
-    BEYOND,
-    TAILS,
-    candidate_ends,
-    coverage_of_others,
-    judge_class,
-    narrowest_band,
-    row_weights,
-)
+from lab.trust_bands import BEYOND, TAILS, candidate_ends, coverage_of_others, judge_class, narrowest_band, row_weights
 from tests.command import document
 from tests.models import load_once
 from tests.sampling import every, for_each

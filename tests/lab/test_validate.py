@@ -103,7 +103,9 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
     assert (light.device.key, slow.device.clock_hz) == ("jetson_agx_orin:maxn", 3.1e8)
     assert slow.device.memory_bandwidth < 0.5 * light.device.memory_bandwidth
     assert slow.latency_s > 2.5 * enqueued.latency_s
-    many = interpret_row({**asked, "batch": "128", "precision": "fp16", "source": "Juanx65/ArtTRT"})
+    for device, modes in (("jetson_agx_orin", ["30w", "maxn"]), ("jetson_agx_orin:50w", ["50w"])):
+        many = interpret_row({**asked, "device": device, "batch": "128", "precision": "fp16"})
+        assert [each.device.power_mode for each in (many, *many.others)] == modes
     assert predictions.estimate_row(many).device.clock_hz > 3.1e8
 
 
