@@ -34,9 +34,8 @@ FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # eac
 
 @lru_cache(maxsize=2 * len(MODES))
 def _plain_mode(mode: str, resident: str) -> Runtime:
-    costs = runtimes()[FRAMEWORK_MODES[mode]] if mode in FRAMEWORK_MODES else None
-    dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
-    engine = mode == "fused"  # built for inference
+    engine = mode not in FRAMEWORK_MODES  # built for inference, of which no host waits
+    dispatch = exact_value(0.0) if engine else runtimes()[FRAMEWORK_MODES[mode]].dispatch
     return Runtime(
         id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
         asynchronous=engine, products="tensorrt" if engine else "default",

@@ -191,9 +191,7 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
     if many := int(result.run.mapping.is_reduced.sum()):
         phrases.append(f"{many} convolution{'s' if many > 1 else ''} {device.arch.reduction}")
     if asked == "fused" != runtime.mode or asked not in (AUTO, *MODES, runtime.id):
-        missing = (
-            "no ahead-of-time compiler is usual for" if asked in MODES else f"{runtimes()[asked].name} does not run"
-        )
+        missing = "no engine is usual for" if asked in MODES else f"{runtimes()[asked].name} does not run"
         phrases.append(f"{missing} {_WORK[workload.work]} on it: {runtime.name} takes its place")
     has_gaps = result.scenario.batch == 1 and result.latency_s < runtime.governed_below_s
     slower = device.clock_hz / runtime.governed_clock_hz

@@ -135,8 +135,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
     "View": (
         _action("advise", "A", "Advise", "Show what to change, each estimated: enter applies one", "report", "advise",
             hint="advise"),
-        _action("to_tree", "enter", "Tree", "Go to the tree of this device", changes.show_pane("tree"),
-            panes="compare", hint="tree"),
+        _action("to_tree", "enter", "Tree", "Go to its tree", changes.show_pane("tree"), panes="compare", hint="tree"),
         _action("try_it", "enter", "Try it", "Apply what lifts the limit of this node", panes="why", hint="try it"),
         _action("why", "w", "Why", "Explain the row under the cursor", changes.show_pane("why", plot=""), hint="why"),
         _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why", plot=""),

@@ -175,7 +175,7 @@ def test_files_of_llama_cpp_run_in_it_where_it_runs() -> None:
 
 
 def test_what_takes_the_place_of_a_runtime_is_said() -> None:
-    for asked, said in (("tensorrt", "TensorRT does not run"), ("fused", "no ahead-of-time compiler is usual for")):
+    for asked, said in (("tensorrt", "TensorRT does not run"), ("fused", "no engine is usual for")):
         sentence = f"{said} vision models on it: torch.compile takes its place"
         assert sentence in describe_deviations(run("resnet18", "mi300x", asked))
     assert (

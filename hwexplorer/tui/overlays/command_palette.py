@@ -91,7 +91,7 @@ class PaletteItem(msgspec.Struct, frozen=True):
 
 
 class PaletteItems:
-    """Tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes, settings,
+    """Tasks, actions, verbs, terms, and the `:` lines with every completion: models, devices, plots, nodes, settings,
     themes, sessions."""
 
     def __init__(
@@ -102,24 +102,25 @@ class PaletteItems:
         pane = session.state.pane
         here = [action for action in keymap.actions if not action.panes or pane in action.panes]
         actions = [_action_item(session, action, action.title, action.title, ACTION) for action in here]
-        self._first = [*_task_items(session, keymap, self._ask), *actions]
+        self._first, self._verbs = [*_task_items(session, keymap, self._ask), *actions], _verb_items(session)
 
     @cached_property
     def _all(self) -> list[PaletteItem]:
         models = _model_items(self._session)
         if self._has_models_only:
             return models
-        return [*self._first, *_term_items(self._session), *models, *_line_items(self._session, self._ask)]
+        lines = _line_items(self._session, self._ask)
+        return [*self._first, *_term_items(self._session), *models, *lines, *self._verbs]
 
     def find(self, typed: str) -> list[PaletteItem]:
-        """Return the items that fit a text, the best first; if it is empty, the last ones done, tasks and actions. A
-        text that fits nothing may be a model with settings, or the user's own file."""
+        """Return the items that fit a text, the best first; if it is empty, the last ones done, tasks, actions and
+        verbs. A text that fits nothing may be a model with settings, or the user's own file."""
         typed = typed.strip()
         if self._has_models_only and not typed:
             return self._all
         if not typed:
             recent = [item for title in self._session.recent for item in self._all if item.title == title]
-            return [*recent, *(item for item in self._first if item not in recent)] if recent else self._first
+            return [*recent, *(item for item in (*self._first, *self._verbs) if item not in recent)]
         scored = [(item.score(typed), item) for item in self._all]
         fitting = [item for score, item in sorted(scored, key=lambda one: -one[0]) if score]
         open_it = partial(commands.submit, self._session, f"model {typed.removeprefix('model ')}")
@@ -161,15 +162,19 @@ def _term_items(session: Session) -> Iterator[PaletteItem]:
         yield PaletteItem(f"term: {term}", says, run, term, TERM)
 
 
+def _verb_items(session: Session) -> list[PaletteItem]:
+    """Return items for verbs and their sections, about what is on screen."""
+    verbs = (verb for verb in commands.names() if verb not in commands.COMMANDS)
+    lines = {registry.full_name(name): name for verb in verbs for name in registry.sections(verb) or (verb,)}
+    runs = {line: partial(commands.submit, session, line) for line in lines}
+    return [PaletteItem(line, registry.help_of(lines[line]), run, line, LINE) for line, run in runs.items()]
+
+
 def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
-    """Yield items for commands, their completions, and verbs. A command that takes a text opens the `:` line."""
+    """Yield items for commands and their completions. A command that takes a text opens the `:` line."""
     captions = _device_captions(session)
     helps: dict[str, str] = {}
-    for name in commands.names():
-        if (known := commands.COMMANDS.get(name)) is None:
-            sections = registry.sections(name) or (name,)
-            helps |= {registry.full_name(section): registry.help_of(section) for section in sections}
-            continue
+    for name, known in sorted(commands.COMMANDS.items()):
         if name in _TAKES_TEXT or (" " in known.usage and "[" not in known.usage):
             yield PaletteItem(f"{name} ..", known.help, partial(ask, f"{name} "), name, LINE)
         else:
