@@ -181,11 +181,13 @@ def test_narrow_products_decode_no_slower_than_wide_ones(device: str) -> None:
     assert narrow < wide
 
 
-def _experts_s(model: str, batch: int, sequence: int, precision: str = "bf16") -> float:
+def _experts_s(model: str, batch: int, sequence: int, precision: str = "bf16", *, at_work: bool = False) -> float:
     workload = store.ready(f"{model}:prefill,layers=1", None)
     assert workload is not None
     result = estimate(workload.bound(sequence=sequence), load_device("h200_sxm"), Scenario(batch, precision, "vllm"))
     members = [i for i, path in enumerate(result.workload.operators.path) if ".experts." in path]
+    if at_work:  # without waits for the host, which kernels before them may take over
+        return float(result.run.busy_s[np.unique(result.demand.kernel[members])].sum())
     return float(result.run.latency_s[members].sum())
 
 
@@ -202,9 +204,8 @@ def test_packed_experts_multiply_at_half_the_rate() -> None:
 
 @given(tokens=st.integers(1, 3000), more=st.integers(1, 3000), precision=st.sampled_from(["bf16", "fp8", "w4a16"]))
 def test_experts_never_get_faster_with_tokens(tokens: int, more: int, precision: str) -> None:
-    assert _experts_s("qwen3_30b_a3b", 1, tokens + more, precision) >= 0.999 * _experts_s(
-        "qwen3_30b_a3b", 1, tokens, precision
-    )
+    few_s, all_s = (_experts_s("qwen3_30b_a3b", 1, n, precision, at_work=True) for n in (tokens, tokens + more))
+    assert all_s >= few_s * (1.0 - 1e-9)
 
 
 def test_calling_tensorflow_takes_as_long_as_several_layers() -> None:
