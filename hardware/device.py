@@ -530,9 +530,9 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         limit = price_table()["limit"]
         return PowerBudget(
             limit_w=self.power_limit_w,
-            # Layers that work at once share the chip's power: none draws it alone.
+            # Layers that work at once share the chip's power: none draws it alone, and no part of a call does.
             peak_w=math.inf if self.arch.places_models else self.power_limit_w * limit["peak"]["value"],
-            window_s=limit["window_s"]["value"],
+            window_s=math.inf if self.arch.places_models else limit["window_s"]["value"],
             static_w=static_w,
             gated_w=min(self.added_idle_w, static_w),
             idle_follows=self.arch.constants.idle_follows_clock,

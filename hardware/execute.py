@@ -109,9 +109,8 @@ def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Ke
     compute_s, memory_s, busy_s, ideal_s = way.parts_s
     # The voltage of memory stays.
     dynamic_j = (needs.chip_j + needs.timed_j * run.cycle_scale) * run.price_scale + needs.memory_j
-    next_s = _next_s(
-        demand, setup, mapping, unthrottled_s, needs.host_s, dynamic_j / (budget.limit_w - static_w + budget.gated_w)
-    )
+    room_w = budget.limit_w - static_w + budget.gated_w
+    next_s = _next_s(demand, setup, mapping, unthrottled_s, needs.host_s, dynamic_j / room_w)
     sides_s = np.array([compute_s, memory_s, unthrottled_s - busy_s])
     return KernelRuns(
         kernel_s=kernel_s,
@@ -401,7 +400,8 @@ def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floa
 
 def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[Floats, Floats]:
     """Return the seconds of each kernel in which work and memory overlap, and those of its work that follow the clock
-    of its units, (k,) each."""
+    of its units, (k,) each. The last level on chip keeps its bandwidth: if it followed, a higher clock of the units
+    alone would be slower at the power limit."""
     device, work_s = setup.device, busy_s - kernels.staged_s
     if device.arch.places_models and device.layers_at_once > 1.0:  # some layer always works
         return work_s, work_s
