@@ -283,8 +283,8 @@ def count_devices(state: State, name: str) -> int:
     RequestError if there are several but no load."""
     count = split_count(name)[1]
     reference = ref(state)
-    if count and isinstance(reference, Step):
-        reference.check_devices(count, state.batch)
+    if isinstance(reference, Step):
+        reference.check_devices(max(count, 1), state.batch)
     elif count and not state.load:
         raise RequestError(
             f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5, or a batch of training, "

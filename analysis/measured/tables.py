@@ -137,7 +137,8 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             if results := tool_rows(plain, path, as_loads="load_kind" in needed):
                 rows.extend(results)
                 continue
-            reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
+            mark = max(",;\t", key=plain.partition("\n")[0].count)
+            reader = csv.DictReader(io.StringIO(plain, newline=""), restval="", delimiter=mark)
             present = () if plain.lstrip().startswith(("{", "[")) else reader.fieldnames or ()
             if missing := [name for name in needed if name not in present]:
                 other = f"column {missing[0]!r} is missing (it has {', '.join(present)[:80]})"

@@ -125,11 +125,9 @@ class Step(msgspec.Struct, frozen=True):
 
     def check_devices(self, count: int, batch: int) -> None:
         """Raise ModelSpecError if so many devices cannot share a batch."""
-        if batch % (count * self.training.accumulate):
-            raise ModelSpecError(
-                f"{self.label[:60]}: {count} devices share a batch equally, in {self.training.accumulate} parts each; "
-                f"{batch} is no multiple of {count * self.training.accumulate}"
-            )
+        if batch % (parts := count * self.training.accumulate):
+            wrong = f"{parts} equal parts share a batch: {batch} is no multiple, batch={parts} is"
+            raise ModelSpecError(f"{self.label[:60]}: {wrong}")
 
     def on_devices(self, count: int) -> Step:
         """Return the step with its batch divided among so many devices."""
