@@ -399,6 +399,7 @@ def _judge(
     needs = [_need_of_power(*limit, band) for limit in limits if np.isfinite(limit[1])]
     if any(task.due_s for task in tasks):
         needs.append(_need_of_time(mission, tasks))
+    needs = needs or [Need(1.0, "nothing limits it", 1.0, "power")]
     worst = max(needs, key=lambda need: need.over)
     return ModuleAnswer(
         device=device.key, is_possible=worst.over <= 1.0, odds=min(need.odds for need in needs),
@@ -424,7 +425,8 @@ def _need_of_time(mission: Mission, tasks: Sequence[TaskAnswer]) -> Need:
     frames = [task.busy_s / (task.due_s or np.inf) for task in timed]
     worst = max(timed, key=lambda task: (task.missed_share, task.busy_s / (task.due_s or np.inf)))
     is_late = worst.missed_share > mission.missed_share
-    over = max(*loads, *frames, 1.0 + worst.missed_share) if is_late else min(max(*loads, *frames), 1.0)
+    over = max(*loads, *frames)
+    over = max(over, 1.0 + worst.missed_share * (over <= 1.0)) if is_late else min(over, 1.0)
     says = f"{worst.model} misses {percent(worst.missed_share)} of its frames"
     if not worst.missed_share or (worst.due_s and worst.busy_s > worst.due_s):
         says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(worst.due_s or 0.0, 's')} a frame"

@@ -27,10 +27,9 @@ from hardware.what_if import ARRAY, Change, apply_changes, parse_changes, value_
 
 STEP, SIDE_STEP = 1.01, 2.0  # factor for a slope; sides of arrays are doubled
 KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
-# Facts that follow from others, limit what the chip can hold, or name a generation of instructions.
-_NO_KNOBS = {"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"} | {
-    "synchronous_matrix_rate"
-}
+# Facts that follow from others, limit what the chip can hold, or name a generation of instructions or a schedule.
+_NO_KNOBS = {"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"}
+_NO_KNOBS |= {"synchronous_matrix_rate", "layers_at_once"}
 
 
 class ModelCost(msgspec.Struct, frozen=True):
@@ -351,7 +350,8 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str) -> KnobRep
     for before, after in pairwise(curve[:]):
         if after.value == knee and (step := table.find_step(changes, name, metric, (before, after))):
             knee = step.value
-            insort(curve, step, key=lambda point: point.value)
+            if step.value != after.value:
+                insort(curve, step, key=lambda point: point.value)
     return record(
         KnobReport,
         knob_value(now, name),

@@ -17,7 +17,6 @@ from hwexplorer.options import OWN_MODEL, name_list, option
 from hwexplorer.state import State
 from hwexplorer.views import plain
 
-_SHOWN = 30  # devices in a table of missions
 DEVICES = columns(
     mission.ModuleAnswer,
     "device is_possible odds power hours flip missed_share busy rest host chips evidence why",
@@ -96,7 +95,7 @@ def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
         for device in answer.devices
     )
     note = "possible as estimated, and the odds that a measurement finds it possible; . does not run"
-    return plain.Table("flips", "Devices and missions", tuple(heads), rows, (note,), first=_SHOWN, is_stacked=True)
+    return plain.Table("flips", "Devices and missions", tuple(heads), rows, (note,), first=30, is_stacked=True)
 
 
 def _power(answer: _Answer, state: State) -> tuple[str, ...]:
