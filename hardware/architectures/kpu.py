@@ -33,6 +33,7 @@ from hardware.setup import Setup
 _ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION
 _REDUCES = np.isin(list(OpClass), _ON_FABRIC)  # by class
 _HOP = "network_on_chip.hop"
+_SHAPES_AT_ONCE = 32  # whose schedules are chosen at once: 100 kilobytes for each
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -135,38 +136,42 @@ def _choose_schedules(
     them are those that take the least energy."""
     device, price = setup.device, setup.prices.value
     own = (mapping.traffic.chip_read, mapping.traffic.chip_write, demand.macs, demand.elements, demand.head)
-    distinct, number = distinct_shapes(np.array([*demand.gemm, *own, mapping.matrix_s[0]]), which)
-    tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
-    least_s = mapping.tiling.seconds[distinct]
-    longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
-    moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
-    seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
+    shapes, number = distinct_shapes(np.array([*demand.gemm, *own, mapping.matrix_s[0]]), which)
     # Not the energy at rest: the order of schedules must not depend on clock and voltage.
     clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-    moved_j: Floats | float = 0.0
-    for label, count in moved.items():
-        moved_j = moved_j + count * price[device.arch.row[label]]
-    (at,), ways = which.nonzero(), list[Mapping]()
-    shape = number[at] - 1
-    for cost in (seconds, seconds * clocked_w + moved_j):
-        best = cost.argmin(axis=0)[shape], shape
-        counts = {label: count[best] for label, count in moved.items()}
-        ways.append(_with_schedules(mapping, device, at, tiles.take(*best), longer[best], counts))
+    ways = [mapping, mapping]
+    for first in range(0, len(shapes), _SHAPES_AT_ONCE):
+        distinct = shapes[first : first + _SHAPES_AT_ONCE]
+        tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
+        least_s = mapping.tiling.seconds[distinct]
+        longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
+        moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
+        seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
+        moved_j: Floats | float = 0.0
+        for label, count in moved.items():
+            moved_j = moved_j + count * price[device.arch.row[label]]
+        (at,) = ((number > first) & (number <= first + len(distinct))).nonzero()
+        shape = number[at] - 1 - first
+        for i, cost in enumerate((seconds, seconds * clocked_w + moved_j)):
+            best = cost.argmin(axis=0)[shape], shape
+            counts = {label: count[best] for label, count in moved.items()}
+            ways[i] = _with_schedules(ways[i], device, at, tiles.take(*best), longer[best], counts)
+    for i, way in enumerate(ways):  # links work beside the shared memory
+        hops_s = way.counts[device.arch.row[_HOP]] / _hops_per_s(device)
+        ways[i] = msgspec.structs.replace(way, chip_s=np.maximum(way.chip_s, hops_s))
     return msgspec.structs.replace(ways[0], least_energy=ways[1])
 
 
 def _with_schedules(
     mapping: Mapping, device: Device, at: Ints, tiles: Tiling, longer: Floats, moved: dict[str, Floats]
 ) -> Mapping:
-    """Return the mapping with schedules at an index. Links work beside the shared memory."""
+    """Return the mapping with schedules at an index."""
     matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
     matrix_s[:, at] *= longer
     for label, count in moved.items():
         counts[device.arch.row[label], at] = count
     units[at], tiling = np.maximum(tiles.units, 1.0), mapping.tiling.exchange(at, tiles)
-    chip_s = np.maximum(mapping.chip_s, counts[device.arch.row[_HOP]] / _hops_per_s(device))
-    changed = {"counts": counts, "units": units, "tiling": tiling}
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s, chip_s=chip_s, **changed)
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s, counts=counts, units=units, tiling=tiling)
 
 
 class _Streams(NamedTuple):

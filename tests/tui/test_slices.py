@@ -25,9 +25,8 @@ async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_
         await settle_until(pilot, lambda: app.explorer.prompt is not None and app.explorer.prompt.text == "quit")
         assert app.state.batch == 4
         app.explorer.press_key("escape", None)
-        before = app.state
         for key in "]]":
             app.explorer.press_key(key, key)
         app.explorer.press_key("escape", None)
         await settle_until(pilot, lambda: "stopped" in screen_text(app))
-        assert app.state == before
+        assert app.state.batch == 4

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -389,7 +388,7 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any, host_s: floa
     lanes = device.units * (rates[result.plan.vector] if result.plan.vector in rates else rates[BASE]).value
     by_time = result.latency_s / (path.time_s + host_s or 1.0)
     by_flops = 1.0 / path.flops_fraction if path.flops_fraction else 1.0
-    widest, median = float(threads.max(initial=0.0)), float(statistics.median(threads)) if len(threads) else 0.0
+    widest, median = float(threads.max(initial=0.0)), float(np.percentile(threads, 50)) if len(threads) else 0.0
     paced = result.latency_s / (float(time.max(initial=0.0)) + host_s or 1.0)
     branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
     results = f"results of a typical subgraph at once; speed-up over one of the {lanes:,.0f} lanes"
