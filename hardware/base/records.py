@@ -24,7 +24,7 @@ Function = Callable[Concatenate[Record, P], Result]
 ABSENT: Any = object()
 _MEMOS = ("_remembered", "_shared")
 
-LARGE_BYTES = 8_000_000  # what large models on four devices need
+LARGE_BYTES = 6_000_000  # what large models on four devices need
 _LATEST = 8  # results that stay however large they are: the present views, as a tree of 5,000 rows
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory

@@ -17,7 +17,7 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 ROWS_DELAY_S = 0.03  # after a key, before the views of the rows around the cursor: two small ones each
 SETTINGS_DELAY_S = 0.15  # after a key, before the views of other settings, which are larger
 PAUSE_S = 0.01  # between two views, so that a key is handled first
-ROWS_MAX = 8000  # of the tree on all devices, up to which views of other settings are kept beside the present ones
+ROWS_MAX = 6000  # of the tree on all devices, up to which views of other settings are kept beside the present ones
 
 
 class Prefetch:
