@@ -17,6 +17,8 @@ from analysis.model import store
 from hardware.precision import parse
 from tests.sampling import first, slow
 
+pytestmark = pytest.mark.xdist_group("captures")  # as some use their process
+
 BATCH = 4
 TOLERANCE = 0.05
 LIMIT_S = 300  # half a minute on two slow cores
@@ -36,7 +38,7 @@ def _measured(batch: int, names: tuple[str, ...]) -> dict[str, float]:
     script = Path(__file__).with_name("measured_peak.py")
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, str(script), str(batch), "2", *names],
+        [sys.executable, str(script), str(batch), "1", *names],
         capture_output=True, text=True, timeout=LIMIT_S, env=environment, check=False,
     )  # fmt: skip
     if "ModuleNotFoundError: No module named 'torch" in done.stderr:
