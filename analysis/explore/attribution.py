@@ -319,7 +319,7 @@ def _reasons(
             if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
                 lines.append(f"{signed} {sentence}")
         elif difference <= -least:
-            lines.append(f"{signed} {name}")
+            lines.append(f"{signed} {part.name}")
     if metric in ("latency", "edp"):
         if software is not None:
             slower = max((more, less), key=lambda side: side.latency_s)

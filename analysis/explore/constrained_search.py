@@ -148,7 +148,7 @@ def _front_verdict(found: Points, objectives: Sequence[str], evaluated: int) -> 
     figures = f"{', '.join(objectives[:-1])} and {objectives[-1]}"
     guessed = sum(not point.is_measured for point in found)
     note = f"; {guessed} of these rest on data sheets only, nothing measured" if guessed else ""
-    return f"{len(found)} of {evaluated} configurations are beaten by no other in {figures}{note}"
+    return f"{len(found):,} of {evaluated:,} configurations are beaten by no other in {figures}{note}"
 
 
 def _why_nothing(rivals: Points, limits: Sequence[Constraint], effects: Sequence[ConstraintEffect]) -> str:
