@@ -26,7 +26,7 @@ from hardware.base.errors import RequestError, match_name
 from hardware.base.records import group_by
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtimes
+from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
 
 # Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -117,7 +117,7 @@ def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]
         wall = tables.row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    runtime = tables.find_runtime_names(framework, device.vendor)[0] or "fused"
+    runtime = tables.find_runtime_names(framework, device.vendor)[0] or LIKE_FOR_LIKE
     work = "training" if kind == "training step" else "encoder" if row["sequence"] else "vision"
     execution = tables.check_runtime(runtime, device, work)
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
@@ -213,7 +213,7 @@ def _read_prompt(row: Cells, prompt: int, folders: tuple[Path, ...]) -> Measured
         group=tuple(row[name] for name in LANGUAGE_GROUP),
         model=text,
         device=device,
-        scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language") or "fused"),
+        scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language") or LIKE_FOR_LIKE),
         latency_s=latency * (tokens if _is_per_token(row) else 1),
         energy_j=energy * tokens if energy else None,
         lengths=lengths,
