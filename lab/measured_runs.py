@@ -55,8 +55,9 @@ def main() -> None:
         if run.latency_s or run.energy_j:
             runs.add(run)
     ordered = sorted(runs, key=lambda run: (run.model, -run.year, msgspec.json.encode(run)))
-    text = msgspec.json.encode(group_by(ordered, lambda run: run.model))
-    PATH.write_bytes(gzip.compress(text, mtime=0))
+    by_model = group_by(ordered, lambda run: run.model)
+    files = {model: gzip.compress(msgspec.json.encode(runs), mtime=0) for model, runs in by_model.items()}
+    PATH.write_bytes(msgspec.msgpack.encode(files))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Measured runs of whole models, as others published them or as measured for this project, found by an estimate.
 
-`python -m lab` writes measured_runs.json.gz from the measured tables, in the terms of an estimate."""
+`python -m lab` writes measured_runs.msgpack from the measured tables, in the terms of an estimate: by model, a gzip
+file of JSON."""
 
 from functools import lru_cache
 from math import log
@@ -14,7 +15,7 @@ from hardware.base import file_access
 from hardware.base.records import group_by
 from hardware.base.text import quantity
 
-PATH = Path(__file__).with_name("measured_runs.json.gz")
+PATH = Path(__file__).with_name("measured_runs.msgpack")
 # How much farther a run is by what differs.
 _DIFFERS = {"layout": 0.5, "formats": 1.0, "runtime": 2.0, "device": 3.0}
 
@@ -74,12 +75,16 @@ def asked_of(result: Estimate) -> tuple[str | int, ...]:
     )
 
 
+@lru_cache(maxsize=1)
+def _files() -> dict[str, bytes]:
+    return msgspec.msgpack.decode(file_access.read(PATH, 1 << 25), type=dict[str, bytes])
+
+
 @lru_cache(maxsize=8)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
-    data = file_access.unzip(file_access.read(PATH, 1 << 25), 1 << 25)
-    runs_by_model = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    runs = msgspec.json.decode(runs_by_model.get(model, b"[]"), type=list[MeasuredRun])
-    return group_by(runs, attrgetter(*ASKED))
+    if (file := _files().get(model)) is None:
+        return {}
+    return group_by(msgspec.json.decode(file_access.unzip(file, 1 << 25), type=list[MeasuredRun]), attrgetter(*ASKED))
 
 
 def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:
