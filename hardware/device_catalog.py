@@ -90,7 +90,8 @@ def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
     return read_device_file(path)
 
 
-def _read(path: Path) -> DeviceFile:
+def _read(id: str, folder: Path) -> DeviceFile:
+    path = folder / f"{id}.toml"
     try:
         stat = path.stat()
     except OSError as error:
@@ -99,15 +100,13 @@ def _read(path: Path) -> DeviceFile:
 
 
 @cache
-def _shipped() -> dict[str, Path]:
-    return {
-        name.removesuffix(".toml"): CATALOG / name for name in sorted(os.listdir(CATALOG)) if name.endswith(".toml")
-    }
+def _shipped() -> list[str]:
+    return [name.removesuffix(".toml") for name in sorted(os.listdir(CATALOG)) if name.endswith(".toml")]
 
 
-def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return files by device id: the catalogue, then the user's folders, which may not redefine an id
-    (`find_duplicates`).
+def find_folders(folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return the folder of each device's file by id: the catalogue, then the user's folders, which may not redefine an
+    id (`find_duplicates`).
 
     Raises RequestError if a folder is missing or is not a folder."""
     return _list_files(folders)[0]
@@ -130,12 +129,12 @@ def _list_files(folders: Iterable[Path]) -> tuple[dict[str, Path], dict[str, Req
 
 @lru_cache(maxsize=8)
 def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path], dict[str, RequestError]]:
-    by_id, twice = dict(_shipped()), {}
+    by_id, twice = dict.fromkeys(_shipped(), CATALOG), {}
     for folder, _ in stamps:
         for path in sorted(folder.glob("*.toml")):
-            first_path = by_id.setdefault(path.stem, path)
-            if first_path != path:
-                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {first_path.parent.name}/")
+            first = by_id.setdefault(path.stem, folder)
+            if first != folder:
+                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {first.name}/")
     return by_id, twice
 
 
@@ -151,15 +150,15 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
         raise RequestError(
             f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
         )
-    path, mode = _find(name, device_files(folders), known_architectures.classes(built_in=True))
-    if path is None:
+    id, mode = _find(name, find_folders(folders), known_architectures.classes(built_in=True))
+    if id is None:
         folders = (*folders, *known_architectures.device_folders())
-        path, mode = _find(name, device_files(folders), known_architectures.classes())
-    if path is None:
-        raise _unknown_device(name.partition(":")[0], device_files(folders))
-    if folders and path.stem in (twice := find_duplicates(folders)):
-        raise twice[path.stem]
-    device = device_in_mode(_read(path), mode)
+        id, mode = _find(name, find_folders(folders), known_architectures.classes())
+    if id is None:
+        raise _unknown_device(name.partition(":")[0], find_folders(folders))
+    if folders and id in (twice := find_duplicates(folders)):
+        raise twice[id]
+    device = device_in_mode(_read(id, find_folders(folders)[id]), mode)
     if base := device.file.based_on:
         base_key = base if ":" in base or not mode else f"{base}:{mode}"
         device = follow_base(device, load_device(base_key, folders))
@@ -183,30 +182,30 @@ def _product(base: str, mode: str, settings: list[str]) -> Device:
     return set_operating_point(device, settings) if settings else device
 
 
-def _find(name: str, available: dict[str, Path], classes: dict[str, str]) -> tuple[Path | None, str]:
-    """Return the file of a device and the power mode that a name means; None for an unknown name."""
-    if path := _by_alias(name, available, classes):  # an alias may contain a colon
-        return path, ""
+def _find(name: str, available: dict[str, Path], classes: dict[str, str]) -> tuple[str | None, str]:
+    """Return the id of a device and the power mode that a name means; None for an unknown name."""
+    if id := _by_alias(name, available, classes):  # an alias may contain a colon
+        return id, ""
     base, _, mode = name.partition(":")
-    return available.get(classes.get(fold_name(base), base)) or _by_alias(base, available, classes), mode
+    by_class = classes.get(fold_name(base), base)
+    return by_class if by_class in available else _by_alias(base, available, classes), mode
 
 
-def _by_alias(name: str, available: dict[str, Path], classes: dict[str, str]) -> Path | None:
-    device_id = match_name(name, available)
-    if device_id is not None:
-        return available[device_id]
+def _by_alias(name: str, available: dict[str, Path], classes: dict[str, str]) -> str | None:
+    if (id := match_name(name, available)) is not None:
+        return id
     if fold_name(name) in classes or (":" in name and match_name(name.partition(":")[0], available)):
         return None
-    files = {path: spec for path in available.values() if (spec := _read_or_none(path)) is not None}
-    exact = (path for path, spec in files.items() if match_name(name, (spec.name, *spec.aliases)))
+    files = {id: spec for id, folder in available.items() if (spec := _read_or_none(id, folder)) is not None}
+    exact = (id for id, spec in files.items() if match_name(name, (spec.name, *spec.aliases)))
     return next(exact, None) or _by_words(name, files)
 
 
-def _by_words(name: str, files: dict[Path, DeviceFile]) -> Path | None:
+def _by_words(name: str, files: dict[str, DeviceFile]) -> str | None:
     """Return the device that a name means by its words, else None. A name without a form means the SXM board.
     Raises RequestError if the named memory is not the device's own, or if several devices remain."""
     typed, omitted = product_name(name), {}
-    for path, spec in files.items():
+    for id, spec in files.items():
         owns = [product_name(own) for own in (spec.id, spec.name, *spec.aliases)]
         kind = product_name(f"{spec.vendor} {spec.architecture}")
         units = f"{spec.facts['units'].value:g} core cores" if "units" in spec.facts else ""
@@ -214,18 +213,16 @@ def _by_words(name: str, files: dict[Path, DeviceFile]) -> Path | None:
         facts = product_name(f"{spec.memory_technology} {units} {forms}")
         counts = [count for own in owns if (count := typed.omitted(own, kind, facts)) is not None]
         if counts:
-            omitted[path] = (min(counts), not any("sxm" in own.words for own in owns))
-    fitting = {path: count for path, count in omitted.items() if _has_memory(files[path], typed.capacities)}
-    best = [path for path, count in fitting.items() if count == min(fitting.values())]
+            omitted[id] = (min(counts), not any("sxm" in own.words for own in owns))
+    fitting = {id: count for id, count in omitted.items() if _has_memory(files[id], typed.capacities)}
+    best = [id for id, count in fitting.items() if count == min(fitting.values())]
     if omitted and not fitting:
-        path, sizes = min(omitted, key=omitted.__getitem__), sorted(typed.capacities)
-        own_gb = files[path].facts["memory_bytes"].value / 1e9
-        device_name = f"{path.stem}{{memory_bytes={sizes[0]}e9}}"
-        raise RequestError(
-            f"{path.stem} has {own_gb:.0f} GB, not {sizes[0]} GB: {device_name} changes only the capacity"
-        )
+        id, sizes = min(omitted, key=omitted.__getitem__), sorted(typed.capacities)
+        own_gb = files[id].facts["memory_bytes"].value / 1e9
+        device_name = f"{id}{{memory_bytes={sizes[0]}e9}}"
+        raise RequestError(f"{id} has {own_gb:.0f} GB, not {sizes[0]} GB: {device_name} changes only the capacity")
     if len(best) > 1:
-        raise RequestError(f"{name[:80]!r} may be {' or '.join(path.stem for path in best)}: name one of them")
+        raise RequestError(f"{name[:80]!r} may be {' or '.join(best)}: name one of them")
     return best[0] if best else None
 
 
@@ -236,9 +233,9 @@ def _has_memory(spec: DeviceFile, stated_gb: Iterable[int]) -> bool:
     return all(size in own or (memory and abs(size * 1e9 / memory.value - 1) < _KEPT_MEMORY) for size in stated_gb)
 
 
-def _read_or_none(path: Path) -> DeviceFile | None:
+def _read_or_none(id: str, folder: Path) -> DeviceFile | None:
     try:
-        return _read(path)
+        return _read(id, folder)
     except RequestError:  # another file's fault must not hide this device
         return None
 
@@ -246,7 +243,7 @@ def _read_or_none(path: Path) -> DeviceFile | None:
 def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     """Return the error of an unknown device. It names the products with the most similar words, of the same vendor if
     the name states one, and says how a device is stated by its data sheet."""
-    specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
+    specs = [spec for id, folder in available.items() if (spec := _read_or_none(id, folder)) is not None]
     typed, vendors = product_name(name[:80]), {spec.vendor.casefold() for spec in specs}
     stated = vendors & typed.words
     by_words = {name: name for name in known_architectures.ALL}
@@ -304,9 +301,9 @@ def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str
     folders = (*folders, *known_architectures.device_folders())
     devices = []
     errors = [str(error) for error in find_duplicates(folders).values()]
-    for path in device_files(folders).values():
+    for id, folder in find_folders(folders).items():
         try:
-            devices.append(device_in_mode(_read(path), ""))
+            devices.append(device_in_mode(_read(id, folder), ""))
         except RequestError as error:
             errors.append(str(error))
     return devices, errors

@@ -29,7 +29,6 @@ from hardware.base.errors import RequestError
 from hardware.base.records import forget_memos, give_memory_back, has_memo, memoize, share_memos
 from hardware.device import Device
 from hwexplorer.state import State
-from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
     from analysis.model.process.child_job import WorkloadJob
@@ -66,7 +65,7 @@ def use_folders(folders: Sequence[Path]) -> None:
     """Read devices from these folders too, and from no others. Raises RequestError if one is not a folder."""
     if not folders and not _MODELS.folders:
         return
-    device_catalog.device_files(list(folders))
+    device_catalog.find_folders(list(folders))
     _MODELS.folders = tuple(folders)
     devices_changed()
 
@@ -102,13 +101,13 @@ def device(name: str) -> Device:
     device_name, count = split_count(name)
     if count:
         return device(device_name)
-    shipped = re.split("[:@{]", name, maxsplit=1)[0] in device_catalog.device_files(_MODELS.folders)
+    shipped = re.split("[:@{]", name, maxsplit=1)[0] in device_catalog.find_folders(_MODELS.folders)
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
 
 
 def device_ids() -> list[str]:
     """Return the ids of all devices: those of the catalogue, then the user's. Their files are not read."""
-    return list(device_catalog.device_files((*folders(), *known_architectures.device_folders())))
+    return list(device_catalog.find_folders((*folders(), *known_architectures.device_folders())))
 
 
 def marked_key(name: str) -> str:
@@ -424,6 +423,8 @@ def _capture_limits(reference: model_ref.ModelRef) -> reading_budget.ProcessLimi
     """Return the limits of a capture. Raises RequestError if it would run code that was not allowed."""
     allowed = _MODELS.allowed.get(str(reference))
     if allowed is None and isinstance(reference, targets.Target) and reference.runs_code:
+        from hwexplorer.text import next_command
+
         command = next_command.capture_command(reference)
         raise RequestError(f"{reference.label} is not captured yet, and a state string runs no code: {command}")
     return allowed

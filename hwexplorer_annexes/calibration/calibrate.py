@@ -119,7 +119,7 @@ def _check_name(name: str) -> str:
     """Return the name of a device to make. Raises RequestError if it is not a valid name or is in the catalogue."""
     if not _NAME.fullmatch(name):
         raise RequestError(f"device name {name[:40]!r}: expected small letters, digits and _, e.g. my_t4")
-    if name in device_catalog.device_files():
+    if name in device_catalog.find_folders():
         raise RequestError(f"{name} is a device of the catalogue, which cannot be changed: choose another --name")
     return name
 

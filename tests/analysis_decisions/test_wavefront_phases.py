@@ -12,7 +12,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import HOST
 from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
 from hardware.base.errors import RequestError
-from hardware.device_catalog import device_files, load_device
+from hardware.device_catalog import find_folders, load_device
 from hardware.map_demand import architecture_of
 from hardware.mapping.recurrence_schedules import KEPT, filling_cycles
 from hwexplorer import cli
@@ -26,7 +26,7 @@ DRAWN = random.Random(38)
 
 
 def _cases(count: int) -> list[tuple[str, str, int, str]]:
-    keys = [*KEYS * 20, *(key for key in device_files(()) if load_device(key).architecture in ("cpu", "gpu", "tpu"))]
+    keys = [*KEYS * 20, *(key for key in find_folders(()) if load_device(key).architecture in ("cpu", "gpu", "tpu"))]
     return [
         (DRAWN.choice(MODELS), DRAWN.choice(keys), DRAWN.choice((1, 8, 64)), DRAWN.choice(("fp16", "int8")))
         for _ in range(count)

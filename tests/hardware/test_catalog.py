@@ -14,7 +14,7 @@ from hardware import known_architectures
 from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError, fold_name
 from hardware.device import DESIGNER, QUALITIES, Device
-from hardware.device_catalog import CATALOG, describe_device, device_files, load_device, load_devices
+from hardware.device_catalog import CATALOG, describe_device, find_folders, load_device, load_devices
 from hardware.device_toml import portable_toml
 from hardware.engines.runtime import runtimes
 from hardware.plan import make_plan
@@ -418,7 +418,7 @@ def test_a_users_device_is_found(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(GOOD.replace("NVIDIA T4", "Mine").replace("Tesla T4", "My own"), "utf-8")
     assert load_device("mine", (tmp_path,)).units == 40
     assert load_device("my own", (tmp_path,)).id == "mine"
-    assert "mine" in device_files((tmp_path,))
+    assert "mine" in find_folders((tmp_path,))
     assert len(load_devices((tmp_path,))[0]) == len(DEVICES) + 1
 
 

@@ -16,7 +16,7 @@ import pytest
 from hardware.architecture_facts import COMMON, Data
 from hardware.base import file_access
 from hardware.base.file_access import convert_record
-from hardware.device_catalog import device_files, find_duplicates
+from hardware.device_catalog import find_duplicates, find_folders
 from hardware.engines import runtime
 
 
@@ -215,11 +215,11 @@ def test_a_folder_of_many_devices_is_listed_once_and_anew_when_it_changes(
     glob = Path.glob
     monkeypatch.setattr(Path, "glob", lambda folder, pattern: listed.append(folder) or glob(folder, pattern))
     for _ in range(5):
-        assert {"one", "two"} <= device_files((tmp_path,)).keys()
+        assert {"one", "two"} <= find_folders((tmp_path,)).keys()
         assert not find_duplicates((tmp_path,))
     assert len(listed) == 1
     (tmp_path / "three.toml").write_text('id = "three"\n', encoding="utf-8")
-    assert "three" in device_files((tmp_path,))
+    assert "three" in find_folders((tmp_path,))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hwexplorer
-from hardware.device_catalog import device_files
+from hardware.device_catalog import find_folders
 from hwexplorer import engine
 from hwexplorer.cli import main, parse
 from tests.sampling import first
@@ -89,4 +89,4 @@ def test_the_readme_trusts_no_more_than_the_table_of_errors() -> None:
 def test_the_readme_counts_models_and_devices() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     n_models = len(hwexplorer.models().document.models)
-    assert f"{n_models} models, {len(device_files(()))} CPUs, GPUs" in " ".join(text.split())
+    assert f"{n_models} models, {len(find_folders(()))} CPUs, GPUs" in " ".join(text.split())
