@@ -25,7 +25,6 @@ from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import declare, engine, registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SUFFIXES
-from hwexplorer.export.render import json_schema
 from hwexplorer.options import Option
 from hwexplorer.process import output
 from hwexplorer.settings import default_precision
@@ -424,6 +423,8 @@ def _at_fixed_batch(value: Any, arguments: argparse.Namespace) -> Any:
 
 def print_schema(name: str) -> None:
     """Print the JSON schema of a report, and of the report that replaces it under a load."""
+    from hwexplorer.export.render import json_schema
+
     kinds = list[Any]()
     declared = registry.load(name)
     assert isinstance(declared, declare.Report)

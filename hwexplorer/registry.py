@@ -77,9 +77,8 @@ def sections(verb: str) -> tuple[str, ...]:
 
 def is_verb(word: str) -> bool:
     """Return True for a verb, also one of an annex that is not installed."""
-    if word in plugins.EXTRA["verbs"] or any(word == (module.group or name) for name, module in _built_in().items()):
-        return True
-    return _may_be_verb(word) and word in verbs()
+    built_in = (module.group or name for name, module in _built_in().items())
+    return _may_be_verb(word) and (word in plugins.EXTRA["verbs"] or word in built_in or word in verbs())
 
 
 def _may_be_verb(word: str) -> bool:

@@ -111,12 +111,14 @@ class HwExplorer(App[None], inherit_css=False):
         self._close_messages_no_wait()
 
     def on_ready(self) -> None:
-        """Start prefetching after the first frame, and collect garbage again, but not among the objects made so far."""
+        """Start prefetching after the first frame, and give memory back again: of arrays, and of garbage, but not among
+        the objects made so far."""
         explorer = self.explorer
         explorer.prefetch = Prefetch(
             self.session, explorer.outline, explorer.set_timer, lambda: explorer.is_running and explorer.prompt is None
         )
         explorer.prefetch.wake()
+        map_arrays_apart()
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -182,7 +184,6 @@ def run(
     any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
     """
     gc.disable()
-    map_arrays_apart()
     kept = False
     try:
         settings, wrong = read(settings_file())

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from textual import events
+from textual.geometry import Region
 from textual.layout import Layout
+from textual.strip import Strip
 from textual.timer import Timer
 
 from analysis import wording
@@ -106,6 +108,10 @@ class ExplorerScreen(SizedScreen):
             self.session.size = (width, height)
             self.show_lines()
             self.call_after_refresh(self.session.attempt, self.show)  # panes that become visible need their views
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return no lines once panes and lines are laid out, since they cover the screen."""
+        return [] if len(self._compositor.visible_widgets) > 1 else super().render_lines(crop)
 
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key. If all of

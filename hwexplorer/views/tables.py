@@ -42,18 +42,22 @@ def rows(
 ) -> tuple[plain.Row, ...]:
     """Return a row for each item, keyed by its first cell unless a `key` is given. The rows of its `children` follow;
     with `children`, a cell is empty if the item does not have the field."""
-    readers = [cell_reader(column) for column in columns]
-    if children is not None:
-        readers = [_lenient(column, read) for column, read in zip(columns, readers, strict=True)]
-
+    readers = [(cell_reader(column), column.role) for column in columns]
     sort = attrgetter(kind) if kind else lambda item: ""
 
     def row(item: Any, depth: int, has_children: bool) -> plain.Row:
         """Return the row of an item."""
-        cells = tuple(read(item) for read in readers)
+        cells = list[Cell]()
+        for read, role in readers:
+            try:
+                cells.append(read(item))
+            except AttributeError:
+                if children is None:
+                    raise
+                cells.append("" if role == "text" else None)  # which differs from zero
         key_of_row = row_key(item, key) if key else str(cells[0])
         return plain.Row(
-            key_of_row, cells, depth=depth, has_children=has_children, kind=sort(item),
+            key_of_row, tuple(cells), depth=depth, has_children=has_children, kind=sort(item),
             dim=dim is not None and dim(item), leads=leads(item) if leads is not None else "",
         )  # fmt: skip
 
@@ -63,17 +67,6 @@ def rows(
         result.append(row(item, 0, bool(inner)))
         result.extend(row(child, 1, False) for child in inner)
     return tuple(result)
-
-
-def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cell]:
-    def cell(item: Any) -> Cell:
-        """Return the cell of an item, an empty one if the item lacks the field."""
-        try:
-            return read(item)
-        except AttributeError:
-            return "" if column.role == "text" else None  # which differs from zero
-
-    return cell
 
 
 def keep_columns(table: plain.Table, kept: Sequence[int]) -> plain.Table:

@@ -574,15 +574,16 @@ def _names(workload: Workload) -> None:
     _require(
         len(operators.kind) == len(operators.target) == len(operators.module_type) == n, "operators without a name"
     )
-    named = (workload.name, *operators.path, *operators.target)
-    _require(all(0 < len(name) <= _NAME_MAX for name in named), "an empty or too long name")
+    named = {workload.name, *operators.path, *operators.target}
+    _require(all(named) and max(map(len, named)) <= _NAME_MAX, "an empty or too long name")
     _require(workload.name.isprintable() and workload.training is None, "an unprintable name, or a training step")
-    _require(all(len(name) <= _NAME_MAX for name in (*tensors.name, *operators.module_type)), "a name that is too long")
+    longest = max(map(len, (*tensors.name, *operators.module_type)))
+    _require(longest <= _NAME_MAX, "a name that is too long")
     for descriptions in (tensors.shape, tensors.dtype):
         _require(len(descriptions) in (0, len(tensors.name)), "tensors without a shape or type")
-    live = (*tensors.dtype, *(size for shape in tensors.shape for size in shape if isinstance(size, str)))
+    live = {*tensors.dtype, *[size for shape in tensors.shape for size in shape if isinstance(size, str)]}
     _require(all(0 < len(text) <= _NAME_MAX and text.isprintable() for text in live), "an invalid size or type")
-    _require(all(kind in KINDS for kind in operators.kind), "an operator of an unknown kind")
+    _require({*operators.kind} <= KINDS.keys(), "an operator of an unknown kind")
     texts = (workload.family, workload.origin, *workload.notes, *workload.versions, *workload.versions.values())
     _require(all(len(text) <= _TEXT_MAX for text in texts), "a text that is too long")
 

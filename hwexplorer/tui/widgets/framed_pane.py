@@ -176,7 +176,7 @@ class FramedPane(Drawn):
         if self.framed:
             thumb = self._thumb(height - 2)
             return [self._framed_line(y, width, height, thumb) for y in range(height)]
-        return [self._filled(self.content.line(y, self.palette, True), width) for y in range(height)]
+        return [Strip(self._filled(self.content.line(y, self.palette, True), width), width) for y in range(height)]
 
     def _framed_line(self, y: int, width: int, height: int, thumb: range) -> Strip:
         if y == 0:
@@ -196,9 +196,8 @@ class FramedPane(Drawn):
             self._made[y] = made_of, strip
         return self._made[y][1]
 
-    def _filled(self, segments: list[Segment], width: int) -> Strip:
-        strip = Strip(segments)
-        return strip.adjust_cell_length(width, self.palette.get("text"))
+    def _filled(self, segments: list[Segment], width: int) -> list[Segment]:
+        return Segment.adjust_line_length(segments, width, self.palette.get("text"))
 
     def _top(self, width: int) -> Strip:
         title = layout.shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)

@@ -29,13 +29,13 @@ KEYS_WIDTH_MIN = 15  # cells; fewer show nothing useful
 Part = tuple[str, str]  # role, text
 
 
-@lru_cache(maxsize=256)
-def _clickable(action: str) -> Style:
-    return Style(meta={CLICK: action}) if action else Style()
+@lru_cache(maxsize=512)
+def _style(palette: Palette, role: str, action: str) -> Style:
+    return palette.get(role) + (Style(meta={CLICK: action}) if action else Style())
 
 
 def _segments(parts: Sequence[Part], palette: Palette, action: str = "") -> list[Segment]:
-    return [Segment(text, palette.get(role) + _clickable(action)) for role, text in parts if text]
+    return [Segment(text, _style(palette, role, action)) for role, text in parts if text]
 
 
 def _width(parts: Sequence[Part]) -> int:
@@ -56,10 +56,10 @@ class _Row:
         width = _width(parts)
         half = width // 2 if action in PAIRS else 0
         for role, text in parts:
-            left, text = (text[:half], text[half:]) if half > 0 else ("", text)
-            half -= len(left)
-            self.segments += _segments([(role, left)], self.palette, PAIRS.get(action, ""))
-            self.segments += _segments([(role, text)], self.palette, action)
+            if half > 0:
+                self.segments += _segments([(role, text[:half])], self.palette, PAIRS[action])
+            self.segments += _segments([(role, text[max(0, half) :])], self.palette, action)
+            half -= len(text)
         self.width += width
 
 
