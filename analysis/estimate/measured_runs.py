@@ -1,7 +1,6 @@
 """Measured runs of whole models, as others published them or as measured for this project, found by an estimate.
 
-`python -m lab` writes measured_runs.msgpack from the measured tables, in the terms of an estimate: by model, a gzip
-file of JSON."""
+`python -m lab` writes measured_runs.msgpack from the measured tables, in the terms of an estimate, zipped by model."""
 
 from functools import lru_cache
 from math import log
@@ -75,16 +74,11 @@ def asked_of(result: Estimate) -> tuple[str | int, ...]:
     )
 
 
-@lru_cache(maxsize=1)
-def _files() -> dict[str, bytes]:
-    return msgspec.msgpack.decode(file_access.read(PATH, 1 << 25), type=dict[str, bytes])
-
-
 @lru_cache(maxsize=8)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
-    if (file := _files().get(model)) is None:
-        return {}
-    return group_by(msgspec.json.decode(file_access.unzip(file, 1 << 25), type=list[MeasuredRun]), attrgetter(*ASKED))
+    files = msgspec.msgpack.decode(file_access.read(PATH, 1 << 25), type=dict[str, bytes])
+    runs = file_access.unzip(files[model], 1 << 25) if model in files else b"[]"
+    return group_by(msgspec.json.decode(runs, type=list[MeasuredRun]), attrgetter(*ASKED))
 
 
 def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:

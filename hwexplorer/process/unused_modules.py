@@ -7,18 +7,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-# Of NumPy: docstrings of functions in C, types for annotations. The screen opens no connection, has its own palette,
-# messages and styles, and writes no tables or markup of these libraries.
+# Of NumPy: docstrings of functions in C, types for annotations. Of Textual: what the screen draws itself, or never.
 _UNUSED = {
     "numpy": ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars", "numpy._typing"),
-    "textual.app": (
-        "ssl",
-        "rich.table",
-        "textual.command",
-        "textual.markup",
-        "textual.widgets._toast",
-        "textual.widgets._tooltip",
-    ),
+    "textual.app": ("ssl", "rich.table", "textual.command", "textual.markup", "textual.widgets._toast"),
 }
 _OPTIONAL = "ssl"  # importers do without it
 _THREADS = "OPENBLAS_NUM_THREADS"  # NumPy starts so many when it is imported, which takes a tenth of the start

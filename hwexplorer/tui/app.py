@@ -111,8 +111,7 @@ class HwExplorer(App[None], inherit_css=False):
         self._close_messages_no_wait()
 
     def on_ready(self) -> None:
-        """Start prefetching after the first frame, and give memory back again: of arrays, and of garbage, but not among
-        the objects made so far."""
+        """Prefetch from the first frame on, and give back memory of arrays and of garbage that is made later."""
         explorer = self.explorer
         explorer.prefetch = Prefetch(
             self.session, explorer.outline, explorer.set_timer, lambda: explorer.is_running and explorer.prompt is None

@@ -6,12 +6,12 @@ default keys, or those of the user's settings. Keys also edit a line that is typ
 it edits when its own queue is read, so the second of two keys in one read would find the line as it was.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from hardware import precision as formats
-from hardware.base.records import group_by
+from hardware.base.records import group_by, memoize
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace
@@ -52,7 +52,7 @@ _TABLES = "tree compare events knobs"
 PANE_KEYS = {name: str(number) for number, name in enumerate(states.PANES, 2)}  # 1 lists the models
 _GROUPS: dict[str, tuple[Action, ...]] = {
     "Panes": (
-        _action("models", "1", "Models", "Choose a model", hint="models"),
+        _action("models", "1", "Models", "Choose a model", "palette", True, hint="models"),
         *(
             _action(f"pane_{name}", key, name.title(), f"Go to the {name} pane", changes.show_pane(name),
                 hint=name if name == "knobs" else "")
@@ -217,14 +217,15 @@ class Keymap:
         """Return the action of a key event: first by the character that the key types, then by the key's name."""
         return self.find(character or key, pane) or self.find(key, pane)
 
-    def hints(self, pane: str, idle: Collection[str] = ()) -> list[Hint]:
+    @memoize(keep=16)
+    def hints(self, pane: str, idle: tuple[str, ...] = ()) -> tuple[Hint, ...]:
         """Return the footer hints of a pane, the most useful first, without the actions in `idle`."""
-        idle = {*idle, f"pane_{pane}"}
+        idle = (*idle, f"pane_{pane}")
         shown = [a for a in self.actions if a.hint and a.keys and (not a.panes or pane in a.panes) and a.id not in idle]
         shown = [a for a in shown if self.find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
         rank = {name: place for place, name in enumerate(_ORDER)}
         shown.sort(key=lambda a: rank.get(a.id, 99))
-        return [(a.id, self._sign(a), a.hint) for a in shown]
+        return tuple([(a.id, self._sign(a), a.hint) for a in shown])
 
     def _sign(self, action: Action) -> str:
         other = self.by_id.get(PAIRS.get(action.id, ""))

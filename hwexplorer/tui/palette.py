@@ -1,6 +1,7 @@
 """Colours by role, for each theme, and single cells drawn in them. No role conveys its meaning by colour alone."""
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import msgspec
 from rich.segment import Segment
@@ -154,13 +155,17 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
     for start in range(0, len(owner), 8):
         inside = owner[start : start + 8]
         most = sorted(sorted(set(inside), key=inside.count)[-2:])
-        style = palette.get(f"{CAUSE}{most[0]}", ground)
         filled = inside.count(most[0])
         if len(most) > 1:
-            style += Style(bgcolor=palette.get(f"{CAUSE}{most[1]}", ground).color)
             filled = round(len(inside) * filled / (filled + inside.count(most[1])))
-        drawn.append(Segment(EIGHTHS[filled], style))
+        drawn.append(Segment(EIGHTHS[filled], _of_causes(palette, most[0], most[-1], ground)))
     return drawn
+
+
+@lru_cache(maxsize=256)
+def _of_causes(palette: Palette, cause: int, behind: int, ground: int) -> Style:
+    style = palette.get(f"{CAUSE}{cause}", ground)
+    return style if behind == cause else style + Style(bgcolor=palette.get(f"{CAUSE}{behind}", ground).color)
 
 
 def device_cell_role(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
 _PASTE = "paste"  # in place of a key: a text that is pasted
-_LINES = ("prompt", "palette", "models", "devices")  # effects that open a line, in which q is a letter
+_LINES = ("prompt", "palette", "devices")  # effects that open a line, in which q is a letter
 
 
 class ExplorerScreen(SizedScreen):
@@ -227,7 +227,7 @@ class ExplorerScreen(SizedScreen):
             is_hidden = self.strip.size.height < 2 and "compare" not in session.visible_boxes(state)
             status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
-        self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
+        self.bars["tabs"].show(status_lines.tab_line(state.pane, width, colours))
         hints = status_lines.name_load(state, self.keymap.hints(state.pane, status_lines.idle_actions(session)))
         self.bars["foot"].show(status_lines.footer(session, self.prompt, hints, width, colours, shows_limits=True))
         if self.overlay_screen is not None:
@@ -512,17 +512,11 @@ class ExplorerScreen(SizedScreen):
             )
             self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of, event.words))
 
-    def do_palette(self) -> None:
-        """Open the command palette."""
+    def do_palette(self, has_models_only: bool = False) -> None:
+        """Open the command palette, of all commands or of the models."""
         from hwexplorer.tui.overlays.command_palette import CommandPalette
 
-        self.app.push_screen(CommandPalette(self))
-
-    def do_models(self) -> None:
-        """Open the models in the palette."""
-        from hwexplorer.tui.overlays.command_palette import CommandPalette
-
-        self.app.push_screen(CommandPalette(self, has_models_only=True))
+        self.app.push_screen(CommandPalette(self, has_models_only))
 
     def do_devices(self) -> None:
         """Open the catalogue of devices."""

@@ -577,8 +577,7 @@ def _names(workload: Workload) -> None:
     named = {workload.name, *operators.path, *operators.target}
     _require(all(named) and max(map(len, named)) <= _NAME_MAX, "an empty or too long name")
     _require(workload.name.isprintable() and workload.training is None, "an unprintable name, or a training step")
-    longest = max(map(len, (*tensors.name, *operators.module_type)))
-    _require(longest <= _NAME_MAX, "a name that is too long")
+    _require(max(map(len, (*tensors.name, *operators.module_type))) <= _NAME_MAX, "a name that is too long")
     for descriptions in (tensors.shape, tensors.dtype):
         _require(len(descriptions) in (0, len(tensors.name)), "tensors without a shape or type")
     live = {*tensors.dtype, *[size for shape in tensors.shape for size in shape if isinstance(size, str)]}

@@ -18,7 +18,7 @@ from hwexplorer import state as states
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.text import terms
 from hwexplorer.tui import palette
-from hwexplorer.tui.keys import Keymap, help_lines, key_sign
+from hwexplorer.tui.keys import Hint, Keymap, help_lines, key_sign
 from hwexplorer.tui.prompts import ExportPrompt, FindPrompt
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session, SheetOpened
@@ -100,9 +100,9 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
         return [binding for binding in bindings if binding.action != "export" or self.words]
 
     @property
-    def hints(self) -> list[tuple[str, str, str]]:
+    def hints(self) -> tuple[Hint, ...]:
         """Action, sign and word of each key that the footer shows."""
-        return [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
+        return tuple([(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description])
 
     def show_footer(self) -> None:
         """Draw the footer."""

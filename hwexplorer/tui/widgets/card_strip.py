@@ -68,14 +68,14 @@ class CardStrip(framed_pane.Drawn):
 
     def on_resize(self) -> None:
         """Hand the size below the answer to the table."""
-        width, height = self.size
+        width, height = self.outer_size
         self.content.resize(max(0, width - 1), max(0, height - self._answer_height))
 
     @property
     def _answer_height(self) -> int:
         """The height of the answer: at least two lines, more if the devices leave room."""
-        lines = ANSWER_LINES * (len(self.cards) > 1 and self.size.height > 1)
-        return max(min(lines, 2), min(lines, self.size.height - 1 - len(self.cards)))
+        lines = ANSWER_LINES * (len(self.cards) > 1 and self.outer_size.height > 1)
+        return max(min(lines, 2), min(lines, self.outer_size.height - 1 - len(self.cards)))
 
     def _card_at(self, y: int) -> plain.Card | None:
         key = self.content.key_at(y - self._answer_height)
@@ -103,29 +103,30 @@ class CardStrip(framed_pane.Drawn):
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the lines of the answer and of the devices."""
         self.on_resize()
-        lines = [self._line(y, width, self._answer_height) if self.cards else [] for y in range(height)]
-        return [Strip(line).adjust_cell_length(width, self.palette.get("text")) for line in lines]
+        above = self._answer_height
+        answer = [*self._answer_lines(width), *[[]] * above][:above]
+        lines = [*answer, *[self._line(y, width) for y in range(height - above)]]
+        return [Strip(framed_pane.fit(line, width, self.palette), width) for line in lines[:height]]
 
-    def _line(self, y: int, width: int, above: int) -> list[Segment]:
-        if y < above:
-            return self._answer_line(y, width)
+    def _line(self, y: int, width: int) -> list[Segment]:
+        if not self.cards:
+            return []
         if self.content.height == 1:
             card = next((card for card in self.cards if card.key == self.on), self.cards[0])
             text = layout.whole(f" {safe(card.short)} {safe(_in_words(card))}", width)
             return [Segment(text, self.palette.get("strong"))]
-        is_here = self.content.key_at(y - above) == self.on
-        sign = Segment("▌" if is_here else " ", self.palette.get("accent"))
-        return [sign, *self.content.line(y - above, self.palette, False)]
+        sign = Segment("▌" if self.content.key_at(y) == self.on else " ", self.palette.get("accent"))
+        return [sign, *self.content.line(y, self.palette, False)]
 
-    def _answer_line(self, y: int, width: int) -> list[Segment]:
-        """Return line `y` of the answer: the first sentence, then the beginning of each other one."""
+    def _answer_lines(self, width: int) -> list[list[Segment]]:
+        """Return the answer: the first sentence, then the beginning of each other one."""
         lines = layout.wrap(safe(self.answer[0]), width - 2) if self.answer else []
         first = len(lines)
         for sentence in map(safe, self.answer[1:]):  # without the command, which stands behind a semicolon
             lines.append(layout.shorten(f"{sentence.partition(';')[0].rstrip('.')}.", width - 2))
-        text = lines[y] if y < len(lines) else ""
-        is_strong = y < first or text.startswith(FORMATS_DIFFER)
-        return [Segment(f" {text}", self.palette.get("strong" if is_strong else "text"))]
+        strong = [y < first or text.startswith(FORMATS_DIFFER) for y, text in enumerate(lines)]
+        styles = [self.palette.get("strong" if is_strong else "text") for is_strong in strong]
+        return [[Segment(f" {text}", style)] for text, style in zip(lines, styles, strict=True)]
 
 
 def _in_words(card: plain.Card) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
@@ -57,6 +58,14 @@ class Content:
         return 0, 1, 1
 
 
+def fit(line: list[Segment], width: int, palette: Palette) -> list[Segment]:
+    """Return a line of `width` cells: filled with blanks, or cropped."""
+    room = width - cell_len("".join([segment.text for segment in line]))
+    if room < 0:
+        return Segment.adjust_line_length(line, width)
+    return [*line, Segment(" " * room, palette.get("text"))] if room else line
+
+
 def ascii_strip(strip: Strip, palette: Palette) -> Strip:
     """Return a line as the terminal gets it: in ASCII if the palette is."""
     if not palette.ascii or all(segment.text.isascii() for segment in strip):
@@ -84,7 +93,7 @@ class Drawn(Widget, can_focus=False, inherit_css=False):
 
     def drawn(self) -> Sequence[Strip]:
         """Return all lines as the terminal gets them: in ASCII if the palette is."""
-        width, height = self.size
+        width, height = self.outer_size
         if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
             self._drawn = [ascii_strip(line, self.palette) for line in self.draw(width, height)]
         return self._drawn
@@ -94,7 +103,7 @@ class Drawn(Widget, can_focus=False, inherit_css=False):
         lines = list(self.drawn()[crop.y : crop.bottom])
         for line_filter in self.get_line_filters():
             lines = [line.apply_filter(line_filter, self.styles.background) for line in lines]
-        return lines if crop.width == self.size.width else [line.crop(*crop.column_span) for line in lines]
+        return lines if crop.width == self.outer_size.width else [line.crop(*crop.column_span) for line in lines]
 
 
 class FramedPane(Drawn):
@@ -148,10 +157,10 @@ class FramedPane(Drawn):
     def redraw(self) -> None:
         """Draw again. Only lines that changed are sent to the terminal; after a cursor key these are few."""
         before, self._drawn = self._drawn, ()
-        if not self.is_on_screen or len(before) != self.size.height:
+        if not self.is_on_screen or len(before) != self.outer_size.height:
             self.refresh()  # all of it, drawn when it is asked for
             return
-        width = self.size.width
+        width = self.outer_size.width
         changed = [Region(0, y, width, 1) for y, line in enumerate(self.drawn()) if line != before[y]]
         if changed:
             self.refresh(*changed)
@@ -163,11 +172,12 @@ class FramedPane(Drawn):
     @property
     def framed(self) -> bool:
         """True if the pane has a frame. In a very small window every line is for content."""
-        return self.size.height >= 6 and self.size.width >= 20
+        width, height = self.outer_size
+        return height >= 6 and width >= 20
 
     def on_resize(self) -> None:
         """Hand the size to the content before it is drawn, since a key may move by a page."""
-        width, height = self.size
+        width, height = self.outer_size
         self.content.resize(*((width - 4, height - 2) if self.framed else (width, height)))
 
     def draw(self, width: int, height: int) -> list[Strip]:
@@ -176,7 +186,7 @@ class FramedPane(Drawn):
         if self.framed:
             thumb = self._thumb(height - 2)
             return [self._framed_line(y, width, height, thumb) for y in range(height)]
-        return [Strip(self._filled(self.content.line(y, self.palette, True), width), width) for y in range(height)]
+        return [Strip(fit(self.content.line(y, self.palette, True), width, self.palette), width) for y in range(height)]
 
     def _framed_line(self, y: int, width: int, height: int, thumb: range) -> Strip:
         if y == 0:
@@ -191,13 +201,10 @@ class FramedPane(Drawn):
         made_of = (line, bars[0], mark, side, width)
         if y not in self._made or self._made[y][0] != made_of:  # after a cursor key most lines are unchanged
             blank = Segment(" ", self.palette.get("text"))
-            inner = self._filled(line, width - 4)
+            inner = fit(line, width - 4, self.palette)
             strip = Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
             self._made[y] = made_of, strip
         return self._made[y][1]
-
-    def _filled(self, segments: list[Segment], width: int) -> list[Segment]:
-        return Segment.adjust_line_length(segments, width, self.palette.get("text"))
 
     def _top(self, width: int) -> Strip:
         title = layout.shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
@@ -229,14 +236,14 @@ class FramedPane(Drawn):
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
         event.stop()
-        x, y, last = event.x, event.y, self.size.height - 1
+        x, y, last = event.x, event.y, self.outer_size.height - 1
         if self.framed:
             x, y = x - 2, y - 1 if 0 < y < last else CAPTION if y and self.caption else FRAME
         self.post_message(self.Clicked(self.pane, x, y, event.chain))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin to drag the right border of the tree."""
-        self._is_dragged = self.pane == "tree" and event.x == self.size.width - 1
+        self._is_dragged = self.pane == "tree" and event.x == self.outer_size.width - 1
         if self._is_dragged:
             self.capture_mouse()
 
@@ -317,8 +324,8 @@ class StatusLine(Drawn):
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the line, and empty ones below it."""
-        lines = [Strip(self.segments), *[Strip([])] * (height - 1)]
-        return [line.adjust_cell_length(width, self.palette.get("text")) for line in lines[:height]]
+        lines = [self.segments, *[[]] * (height - 1)]
+        return [Strip(fit(line, width, self.palette), width) for line in lines[:height]]
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""

@@ -112,19 +112,21 @@ def legend(palette: Palette, width: int) -> list[Segment]:
     return []
 
 
-def tab_line(state: State, width: int, palette: Palette) -> list[Segment]:
-    """Return the panes as tabs."""
+@lru_cache(maxsize=16)
+def tab_line(pane: str, width: int, palette: Palette) -> list[Segment]:
+    """Return the panes as tabs, the one with the keys in brackets."""
     row = _Row(palette)
     row.add(("dim", " "))
     space = " " * (1 + sum(len(name) + 4 for name in PANE_KEYS) <= width)  # between tabs
     for name, number in PANE_KEYS.items():
-        is_current = name == state.pane
+        is_current = name == pane
         text = f"[{number} {name.title()}]" if is_current else f"{space}{number} {name.title()} "
         row.add(("title" if is_current else "dim", text), action=f"pane_{name}")
     return row.segments
 
 
-def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str = "") -> list[Segment]:
+@lru_cache(maxsize=64)
+def hint_line(hints: tuple[Hint, ...], width: int, palette: Palette, status: str = "") -> list[Segment]:
     """Return keys and what they do, as many as there is room for. The status is on the right, so that keys stay under
     the pointer when it comes."""
     row = _Row(palette)
@@ -154,10 +156,10 @@ def idle_actions(session: Session) -> tuple[str, ...]:
     return tuple(action for action, is_idle in idle.items() if is_idle)
 
 
-def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
+def name_load(state: State, hints: tuple[Hint, ...]) -> tuple[Hint, ...]:
     """Return the hints; for a load, the word of the batch keys is `load`."""
     names = {"batch": "load"} if state.load else {}
-    return [(action, key, names.get(word, word)) for action, key, word in hints]
+    return tuple([(action, key, names.get(word, word)) for action, key, word in hints])
 
 
 def is_cut(text: str, width: int) -> bool:
@@ -165,7 +167,7 @@ def is_cut(text: str, width: int) -> bool:
     return layout.width_of(safe(text)) > width - 2
 
 
-def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequence[Hint]) -> list[Segment]:
+def message_line(text: str, role: str, width: int, palette: Palette, hints: tuple[Hint, ...]) -> list[Segment]:
     """Return as many keys as there is room for, then the message. If the message is cut, help shows all of it."""
     key = next((key for action, key, _ in hints if action == "help"), "")
     if key and is_cut(text, width):
@@ -277,7 +279,7 @@ class Prompt:
 def footer(
     session: Session,
     prompt: Prompt | None,
-    hints: Sequence[Hint],
+    hints: tuple[Hint, ...],
     width: int,
     palette: Palette,
     shows_limits: bool = False,

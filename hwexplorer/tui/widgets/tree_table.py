@@ -475,7 +475,7 @@ class TreeTable(TableHeads):
             else:
                 segments.append(space)
                 segments += self._cell(index, row, width, colours, ground)
-        used = sum(self._widths) + self._gap * (sum(1 for w in self._widths if w) - 1)
+        used = sum(self._widths) + self._gap * (sum(map(bool, self._widths)) - 1)
         if used < self.width:
             segments.append(Segment(" " * (self.width - used), colours.get("text", ground)))
         return segments
