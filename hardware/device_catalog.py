@@ -187,8 +187,7 @@ def _find(name: str, available: dict[str, Path], classes: dict[str, str]) -> tup
     if id := _by_alias(name, available, classes):  # an alias may contain a colon
         return id, ""
     base, _, mode = name.partition(":")
-    by_class = classes.get(fold_name(base), base)
-    return by_class if by_class in available else _by_alias(base, available, classes), mode
+    return _by_alias(classes.get(fold_name(base), base), available, classes), mode
 
 
 def _by_alias(name: str, available: dict[str, Path], classes: dict[str, str]) -> str | None:

@@ -104,8 +104,8 @@ class CardStrip(framed_pane.Drawn):
         """Return the lines of the answer and of the devices."""
         self.on_resize()
         above = self._answer_height
-        answer = [*self._answer_lines(width), *[[]] * above][:above]
-        lines = [*answer, *[self._line(y, width) for y in range(height - above)]]
+        devices = [self._line(y, width) for y in range(height - above)]
+        lines = [*self._answer_lines(width), *[[]] * above][:above] + devices
         return [Strip(framed_pane.fit(line, width, self.palette), width) for line in lines[:height]]
 
     def _line(self, y: int, width: int) -> list[Segment]:

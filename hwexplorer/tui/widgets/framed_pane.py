@@ -61,9 +61,8 @@ class Content:
 def fit(line: list[Segment], width: int, palette: Palette) -> list[Segment]:
     """Return a line of `width` cells: filled with blanks, or cropped."""
     room = width - cell_len("".join([segment.text for segment in line]))
-    if room < 0:
-        return Segment.adjust_line_length(line, width)
-    return [*line, Segment(" " * room, palette.get("text"))] if room else line
+    blanks = [Segment(" " * room, palette.get("text"))] * (room > 0)
+    return [*line, *blanks] if room >= 0 else Segment.adjust_line_length(line, width)
 
 
 def ascii_strip(strip: Strip, palette: Palette) -> Strip:
@@ -172,8 +171,7 @@ class FramedPane(Drawn):
     @property
     def framed(self) -> bool:
         """True if the pane has a frame. In a very small window every line is for content."""
-        width, height = self.outer_size
-        return height >= 6 and width >= 20
+        return self.outer_size.height >= 6 and self.outer_size.width >= 20
 
     def on_resize(self) -> None:
         """Hand the size to the content before it is drawn, since a key may move by a page."""
@@ -324,8 +322,7 @@ class StatusLine(Drawn):
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the line, and empty ones below it."""
-        lines = [self.segments, *[[]] * (height - 1)]
-        return [Strip(fit(line, width, self.palette), width) for line in lines[:height]]
+        return [Strip(fit([] if y else self.segments, width, self.palette), width) for y in range(height)]
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
