@@ -132,8 +132,7 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
     by_id, twice = dict.fromkeys(_shipped(), CATALOG), {}
     for folder, _ in stamps:
         for path in sorted(folder.glob("*.toml")):
-            first = by_id.setdefault(path.stem, folder)
-            if first != folder:
+            if (first := by_id.setdefault(path.stem, folder)) != folder:
                 twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {first.name}/")
     return by_id, twice
 
