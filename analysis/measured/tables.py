@@ -231,7 +231,7 @@ def find_precision(weights: str, activations: str, runtime: str, model: str) -> 
 
 
 def check_runtime(runtime: str, device: Device, work: str) -> str:
-    """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs, raise Unpredictable."""
+    """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs raise Unpredictable."""
     known = runtimes.runtimes()
     if runtime in ("", runtimes.LIKE_FOR_LIKE, *runtimes.MODES) or (
         runtime in known and known[runtime].fits(device, work)
