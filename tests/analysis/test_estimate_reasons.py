@@ -62,8 +62,8 @@ def test_numbers_in_a_kernel_reason_are_those_of_the_kernel(name: str) -> None:
                 else:
                     assert quantity(run.kernel_compute_s[k], "s") in reason
                     assert quantity(run.kernel_memory_s[k], "s") in reason
-                    larger = run.kernel_compute_s[k] > run.kernel_memory_s[k]
-                    assert larger == (bound == "compute"), "the larger term is named as the bound"
+                    terms = {"compute": run.kernel_compute_s[k], "memory": run.kernel_memory_s[k]}
+                    assert terms[bound] >= max(terms.values()) * (1 - 1e-12), "the larger term is named as the bound"
                     assert f"{run.utilization[k] * 100:.0f} %" in reason
     assert len(seen) >= 3, seen
 
