@@ -97,7 +97,7 @@ def _roofs(result: Estimate, intensity: Floats) -> list[plain.Series]:
     ]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # a megabyte
 def _figures_at_batches(model: str, image_size: int | None, scenario: Scenario, device: str) -> list[Figures]:
     workload = engine.captured_model(State(model, image_size))
     batches = batches_of(workload, ALL_BATCHES)
