@@ -128,8 +128,8 @@ def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() 
     note = {"note": "incl. input pipeline", "latency_ms": "100", "model": "mobilenet_v3_small", "batch": "32"}
     for device, hidden in (("i7_6700", False), ("h100_sxm", True)):
         row = {**BASE, **note, "device": device, "energy_mJ_per_inference": "1"}
-        plain, plain_j, _ = predictions.predict_row(interpret_row({**row, "note": ""}))
-        piped, piped_j, _ = predictions.predict_row(interpret_row(row))
+        plain, plain_j = predictions.predict_row(interpret_row({**row, "note": ""}))
+        piped, piped_j = predictions.predict_row(interpret_row(row))
         if hidden:  # 32 images at 10 ms over ten cores take longer than the network
             assert piped.predicted == pytest.approx(0.032)
             assert plain.predicted < 0.032
