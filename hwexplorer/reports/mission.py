@@ -88,14 +88,13 @@ def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
         (cell.device, cell.mission): f"{'yes' if cell.is_possible else 'no'} {percent(cell.odds)}" if cell.odds else "."
         for cell in answer.cells
     }
-    heads = [Column("device", "Device", role="text", keep=0)]
-    heads += [Column(name, name, role="text", keep=1) for name in answer.missions]
+    heads = [Column(name, name, role="text", keep=1) for name in answer.missions]
     rows = tuple(
         plain.Row(device, (engine.marked_key(device), *(odds[device, name] for name in answer.missions)))
         for device in answer.devices
     )
-    note = "possible as estimated, and the odds that a measurement finds it possible; . does not run"
-    return plain.Table("flips", "Devices and missions", tuple(heads), rows, (note,), first=30, is_stacked=True)
+    notes = ("possible as estimated, and the odds that a measurement finds it possible; . does not run",)
+    return plain.Table("flips", "Devices and missions", (DEVICES[0], *heads), rows, notes, first=30, is_stacked=True)
 
 
 def _power(answer: _Answer, state: State) -> tuple[str, ...]:

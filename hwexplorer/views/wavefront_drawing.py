@@ -210,7 +210,7 @@ def _array(stages: Stages, state: WavefrontState, width: int, height: int) -> tu
             return (">", "accent") if is_moving and not x else _NONE
         return _MOVING if is_moving else _RUNNING if 0 <= step < steps - 1 else _TODO
 
-    pace = f"a step in {beat:.3g} cycles"
+    pace = f"a step in {beat:.3g} cycle{'s' * (beat != 1.0)}"
     return (f"{rows} x {columns} cells", pace, _STREAMS[stages.keeps]), _grid(width, height, cell)
 
 

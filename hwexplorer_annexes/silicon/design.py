@@ -276,7 +276,9 @@ def _tasks(
         asked = mission.read_mission(mission_file)
         return asked.task, (), asked
     if mission_file is not None or not workload:
-        raise RequestError("a design search takes --base, --knobs and either --workload or --mission, in the shell")
+        raise RequestError(
+            "a design search takes either models or --mission FILE: tune DEV --mission FILE --grid K=A..B"
+        )
     models, amounts = zip(*map(_model_and_weight, workload), strict=True)
     if min(amounts) <= 0:
         raise RequestError("the weight or rate of a model must be greater than 0, e.g. resnet50*2 or resnet50*30/s")
