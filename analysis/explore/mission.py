@@ -399,10 +399,9 @@ def _judge(
     needs = [_need_of_power(*limit, band) for limit in limits if np.isfinite(limit[1])]
     if any(task.due_s for task in tasks):
         needs.append(_need_of_time(mission, tasks))
-    needs = needs or [Need(1.0, "nothing limits it", 1.0, "power")]
-    worst = max(needs, key=lambda need: need.over)
+    worst = max(needs or [Need(1.0, "nothing limits it", 1.0, "power")], key=lambda need: need.over)
     return ModuleAnswer(
-        device=device.key, is_possible=worst.over <= 1.0, odds=min(need.odds for need in needs),
+        device=device.key, is_possible=worst.over <= 1.0, odds=min([worst.odds, *(need.odds for need in needs)]),
         missed_share=max(task.missed_share for task in tasks), busy=busy, chips=chips, rest_w=rest_w[0],
         host_w=rest_w[1], power_w=power_w, battery_h=hours, worst=worst.over, why=worst.says, flip=worst.flip,
         tasks=tasks, evidence=max((task.evidence for task in tasks), key=tuple(EVIDENCE).index),
