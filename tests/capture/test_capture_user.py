@@ -55,7 +55,6 @@ def test_a_chain_of_products_beside_weights_without_memory() -> None:
     assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 2304 + 2e10
 
 
-@ALONE
 def test_a_module_of_ones_own() -> None:
     w = captured("Net")
     assert w.name == "own_models.py:Net"
