@@ -140,7 +140,7 @@ class Slices:
 
     def __enter__(self) -> None:
         Slices.now.end_s = thread_time() + self._length_s
-        self._length_s *= 1.2  # 0.3 s after 1.5 s
+        self._length_s *= 1.2 if self._length_s < 0.2 else 1.03  # 0.3 s after 4 s
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         Slices.now.end_s, self.is_paused = 0.0, kind is Paused
