@@ -55,9 +55,8 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime for a request: that of a mode, the usual one if it has the mode, or a named one that fits
-    ('auto' with a file format of llama.cpp names llama.cpp). Otherwise return the runtime usually deployed on the
-    device."""
+    """Return the runtime for a request: that of a mode, the usual one if it has it, or a named one that fits (for files
+    of llama.cpp that is llama.cpp). Otherwise return the runtime usually deployed on the device."""
     if name == LIKE_FOR_LIKE:
         return runtime_of_mode(device, "fused")
     if name in MODES:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from analysis.document import Column
+from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Workload, uncovered_note
 from hardware.base.text import percent
 from hwexplorer import engine, registry
@@ -119,6 +120,11 @@ class ScreenQueries:
         chips = (engine.device(device),)
         axes = grid.Axes((engine.workload(state),), chips, (state.batch,), (state.precision,), engine.scenario(state))
         return grid.evaluate(axes)[0]
+
+    def operators_below(self, state: State) -> frozenset[str]:
+        """Return the operators of the row `state.at`; if it merges blocks, the operators of every block."""
+        result = engine.result(state)
+        return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
     def device_key(self, name: str) -> str:
         """Return the one name of a device. Raises RequestError for an unknown name."""

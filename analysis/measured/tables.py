@@ -233,12 +233,10 @@ def find_precision(weights: str, activations: str, runtime: str, model: str) -> 
 def check_runtime(runtime: str, device: Device, work: str) -> str:
     """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs raise Unpredictable."""
     known = runtimes.runtimes()
-    if runtime in ("", runtimes.LIKE_FOR_LIKE, *runtimes.MODES) or (
-        runtime in known and known[runtime].fits(device, work)
-    ):
-        return runtime
-    if runtime not in known:
+    if runtime not in known and runtime not in ("", runtimes.LIKE_FOR_LIKE, *runtimes.MODES):
         raise Unpredictable(f"software of earlier years, which the laboratory alone predicts: {runtime}")
+    if runtime not in known or known[runtime].fits(device, work):
+        return runtime
     if device.arch.has_layouts or device.arch.is_host:
         raise Unpredictable(f"{known[runtime].name} does not run on this device here")
     return runtimes.LIKE_FOR_LIKE

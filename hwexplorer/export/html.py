@@ -140,7 +140,6 @@ def _class(column: Column) -> str:
 
 
 def _row(view: plain.Table, row: plain.Row, texts: list[list[str]], place: int, has_one_root: bool) -> str:
-    """Return a row. A narrow page shows amounts one below the other, each after the head of its column."""
     cells = []
     for c, (column, value, column_texts) in enumerate(zip(view.columns, row.cells, texts, strict=True)):
         text = column_texts[place]

@@ -331,8 +331,7 @@ def point_of(state: states.State) -> str:
 
 
 class WhyPane(ViewPane):
-    """The causes of the cost of the node under the cursor, or a plot, whose points stand for rows of the tree or for
-    devices at a batch."""
+    """The causes of the cost of the node under the cursor, or a plot, whose points stand for nodes or devices."""
 
     finds_rows = False
     content: Prose | PlotArea
@@ -354,8 +353,7 @@ class WhyPane(ViewPane):
             self.do_toggle()
 
     def fill(self, views: Views) -> None:
-        """Take the plot with the cursor on the point of the state, or the causes of the node, all of them if the pane
-        has the whole screen."""
+        """Take the plot with the cursor on its point, or the causes of the node, all of them if the pane is alone."""
         name, place = states.shown_plot(self.state), place_of(self.state)
         content = self._plot if name else self._prose
         if content is not self.content:

@@ -15,7 +15,7 @@ from analysis.model import store
 from analysis.model.ir.workload import WORK_KINDS
 from hardware import precision
 from hardware.device import CATALOG
-from hardware.engines.runtime import MODES, runtimes
+from hardware.engines.runtime import LIKE_FOR_LIKE, MODES, runtimes
 from lab import judge, measured_rows
 from lab.single_kernels import KERNEL_KINDS
 from lab.timed_kernels import predict_kernels
@@ -156,7 +156,7 @@ def test_formats_of_rows_exist() -> None:
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
     rules = tables.row_rules()
     named = [rule["is"] if isinstance(rule["is"], list) else [rule["is"]] for rule in rules["runtime"]]
-    assert {name for names in named for name in names} - {""} <= {*runtimes(), *MODES}
+    assert {name for names in named for name in names} - {""} <= {*runtimes(), LIKE_FOR_LIKE, *MODES}
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():
         assert store.is_ready(model), model

@@ -13,7 +13,7 @@ import pytest
 from tests.terminal import Program
 from tests.waiting import LIMIT_S
 
-ANSWERS = ((b"6", rb"6 Plot . roofline"), (b"{", rb"vs bf16"), (b"?", rb"esc closes"))
+ANSWERS = ((b"v", rb"Why . roofline"), (b"{", rb"vs bf16"), (b"?", rb"esc closes"))
 
 
 def test_it_opens_answers_and_leaves(tmp_path: Path) -> None:

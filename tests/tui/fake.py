@@ -323,6 +323,9 @@ class Fake(ScreenQueries):
         figures = {"latency_s": t, "energy_j_per_inference": e, "edp_js": t * e, "average_power_w": e / t}
         return msgspec.structs.replace(real, **figures, peak_memory_bytes=1e6)
 
+    def operators_below(self, state: State) -> frozenset[str]:
+        return frozenset(f"{state.at}/{operator}" for operator in OPERATORS)
+
     def device_key(self, name: str) -> str:
         if name not in DEVICES:
             raise unknown("device", name, DEVICES)
