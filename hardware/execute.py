@@ -256,17 +256,16 @@ def _price(
 def _take_quicker(
     demand: Demand, setup: Setup, way: _Way, other: Mapping, repeats: Floats, budget: PowerBudget, begins: Bools
 ) -> tuple[_Way, Throttled]:
-    """Return the run of each model under the power limit, with tiles that take less energy where the limit slows it
-    down and these are quicker. Both ways are solved together."""
+    """Return the run of each model under the power limit, with tiles that take less energy where these are quicker.
+    Both ways are solved together."""
     models = demand.model if demand.order is None else demand.model[demand.order]
     cooler = msgspec.structs.replace(way.mapping, **{name: getattr(other, name) for name in BY_TILES})
     lean = _at_full_clock(demand, setup, cooler, repeats)
     needs = KernelNeeds._make([np.array(pair).ravel() for pair in zip(way.needs, lean.needs, strict=True)])
     both = lower_clocks(needs, budget, np.array((begins, begins)).ravel())
     runs = [Throttled._make([values[part] for values in both]) for part in np.arange(2 * len(begins)).reshape(2, -1)]
-    is_slowed = np.bincount(models, runs[0].price_scale < 1.0) > 0.0
     saved_s = (runs[0].kernel_s - runs[1].kernel_s) * way.needs.times
-    is_quicker = is_slowed & (np.bincount(models, saved_s) > 0.0)
+    is_quicker = np.bincount(models, saved_s) > 0.0
     if is_quicker.all() or not is_quicker.any():
         return (lean, runs[1]) if is_quicker[0] else (way, runs[0])
     mapping = way.mapping.exchange(other, is_quicker[demand.model][demand.kernel])
