@@ -18,7 +18,6 @@ from hardware.precision import parse
 from tests.sampling import first, slow
 
 pytestmark = pytest.mark.xdist_group("captures")  # as some use their process
-
 BATCH = 4
 TOLERANCE = 0.05
 LIMIT_S = 300  # half a minute on two slow cores
