@@ -20,8 +20,7 @@ def ahead() -> None:
 def nothing_is_computed_ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test takes a few of the states around each: the others would take as long as all of its keys."""
     if "ahead" not in request.fixturenames:
-        monkeypatch.setattr(Prefetch, "_row_states", lambda self: iter(()))
-        monkeypatch.setattr(Prefetch, "_setting_states", lambda self: iter(()))
+        monkeypatch.setattr(Prefetch, "_compute", lambda self, states: iter(()))
 
 
 @pytest.fixture(autouse=True)
