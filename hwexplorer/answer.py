@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -21,7 +20,7 @@ from analysis.model import reading_budget
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref
 from hardware import known_architectures as architectures
-from hardware.base.errors import RequestError, split_list, unknown
+from hardware.base.errors import RequestError, split_list
 from hwexplorer import declare, engine, registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SUFFIXES
@@ -56,14 +55,11 @@ class Answer(Generic[Document]):
 
     def __init__(self, name: str, state: State, folders: Sequence[Path] | None = None, **options: Any) -> None:
         """`folders` hold devices of this answer alone; None means those in use."""
-        declared = registry.load(name)
-        if not isinstance(declared, declare.Report):
-            raise unknown("report", name, registry.names())
+        declared = registry.report(name)
         self._name, self._report, self._folders = name, declared.about(state), folders
         report = self._report
         self._state = state if report.subject.has("node") else replace(state, at="")
-        options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
-        defaults = {option.name: option.default for option in options_of_report}
+        defaults = {option.name: option.default for option in report.document_options}
         self._options = _applicable_options(declared, state, defaults | options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,9 +67,8 @@ class Answer(Generic[Document]):
         return {**{name: value for name, value in vars(self).items() if name != "_report"}, "_options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        declared = registry.load(known["_name"])  # its functions are not pickled
-        assert isinstance(declared, declare.Report)
-        vars(self).update(known, _report=declared.about(known["_state"]))
+        report = registry.report(known["_name"])  # its functions are not pickled
+        vars(self).update(known, _report=report.about(known["_state"]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or hasattr(type(self), name):  # a property that failed: its own error is shown
@@ -299,15 +294,9 @@ def option_value(option: Option, arguments: argparse.Namespace, subject: declare
         return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": value}), subject)
     devices = split_list(arguments.on or "")
     sides = tuple(value or (devices if len(devices) > 1 else ()))
-    if len(sides) != 1 or _is_device(sides[0]):
+    if len(sides) != 1 or engine.is_device(states.split_settings(sides[0])[0]):
         return sides
     return (state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": sides[0]}), subject),)
-
-
-def _is_device(text: str) -> bool:
-    with suppress(RequestError):
-        return bool(engine.device(states.split_settings(text)[0]))
-    return False
 
 
 def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> dict[str, Any]:
@@ -400,11 +389,9 @@ def uncovered_text(model: workloads.Workload) -> str:
 
 def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progress) -> Answer[Any]:
     """Return the answer of a report about the state of the arguments. Capture its models if necessary."""
-    report = registry.load(name)
-    assert isinstance(report, declare.Report)
+    report = registry.report(name)
     state = state_from_arguments(arguments, report.subject)
-    options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
-    options = {option.name: option_value(option, arguments, report.subject) for option in options_of_report}
+    options = {option.name: option_value(option, arguments, report.subject) for option in report.document_options}
     if report.subject.options:
         prepare_models(report.states(state, **options), arguments.strict)
         state = with_fixed_batch(state, arguments)
@@ -426,8 +413,7 @@ def print_schema(name: str) -> None:
     from hwexplorer.export.render import json_schema
 
     kinds = list[Any]()
-    declared = registry.load(name)
-    assert isinstance(declared, declare.Report)
+    declared = registry.report(name)
     for report in (declared, declared if declared.served is None else declared.served(declared)):
         union = get_type_hints(report.document)["return"]
         kinds += get_args(union) if isinstance(union, UnionType) else [union]

@@ -79,14 +79,8 @@ def signature(name: str, others: Sequence[str] = ()) -> Signature:
 
 def parameters(name: str) -> dict[str, Option]:
     """Return argument -> option: words by their names, options by their flags, `max_power` by `--max-power`."""
-    report = _report(name)
+    report = registry.report(name)
     return _by_argument((*report.subject.options, *report.options, DEVICES_DIR))
-
-
-def _report(name: str) -> declare.Report:
-    report = registry.load(name)
-    assert isinstance(report, declare.Report)
-    return report
 
 
 def _by_argument(options: Sequence[Option]) -> dict[str, Option]:

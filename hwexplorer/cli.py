@@ -131,17 +131,12 @@ def _with_joined_devices(words: list[str]) -> list[str]:
     """Return the words with `--on A B` as `--on A,B`, as far as the words after `--on` name devices."""
     if _DEVICES not in words:
         return words
+    from hwexplorer.engine import is_device
+
     first_device = words.index(_DEVICES) + 1
-    end = first_device + 1 + len(list(takewhile(_is_device, words[first_device + 1 :])))
+    others = takewhile(lambda word: not word.startswith("-") and is_device(word), words[first_device + 1 :])
+    end = first_device + 1 + len(list(others))
     return [*words[:first_device], ",".join(words[first_device:end]), *words[end:]] if end > first_device + 1 else words
-
-
-def _is_device(word: str) -> bool:
-    from hwexplorer import engine
-
-    with suppress(RequestError):
-        return not word.startswith("-") and bool(engine.device(word))
-    return False
 
 
 def _summary(found: registry.Found) -> str:

@@ -202,6 +202,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Return all options of the verb."""
         return (*self.subject.options, *self.options, *options.output_options(*self.exports))
 
+    @property
+    def document_options(self) -> tuple[Option, ...]:
+        """The options that its document takes; those named like a field of the state set that."""
+        return tuple(option for option in self.options if option.name not in State.__struct_fields__)
+
     def about(self, state: State) -> "Report":
         """Return the report that answers about a state: another one if its model is under a load."""
         return self if self.served is None or not state.load else self.served(self)

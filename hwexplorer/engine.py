@@ -105,6 +105,13 @@ def device(name: str) -> Device:
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
 
 
+def is_device(name: str) -> bool:
+    """Return True if a text names a device."""
+    with suppress(RequestError):
+        return bool(device(name))
+    return False
+
+
 def device_ids() -> list[str]:
     """Return the ids of all devices: those of the catalogue, then the user's. Their files are not read."""
     return list(device_catalog.find_folders((*folders(), *known_architectures.device_folders())))

@@ -176,6 +176,15 @@ def load(name: str) -> Report | Verb:
     return cast("Report | Verb", import_module(module.path).VERB)
 
 
+def report(name: str) -> Report:
+    """Return the declaration of a report. Raises RequestError for another verb and for an unknown one."""
+    from hwexplorer.declare import Report
+
+    if not isinstance(declaration := load(name), Report):
+        raise unknown("report", name, names())
+    return declaration
+
+
 def _check(name: str, plugged: Any) -> Report | Verb:
     from hwexplorer.declare import Report, Verb
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from hardware.base import text
+from hardware.base.text import safe
 from hwexplorer.export.text import columns_as_text, list_points, sections
-from hwexplorer.text.number_format import safe
 from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import keep_columns, repeats_bar
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from analysis.document import Cell, Column
+from hardware.base.text import quantity, safe
 from hwexplorer.export.text import columns_as_text
-from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
 from hwexplorer.views import layout, plain

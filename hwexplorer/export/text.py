@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from analysis.document import Cell, Column
-from hardware.base.text import count_noun
-from hwexplorer.text.number_format import quantity, safe
+from hardware.base.text import count_noun, quantity, safe
 from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import keep_columns
 

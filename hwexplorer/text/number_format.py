@@ -9,9 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from hardware.base.text import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for, quantity, safe
-
-__all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
+from hardware.base.text import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for
 
 # ASCII for marks on terminals without Unicode.
 _PLAIN = {

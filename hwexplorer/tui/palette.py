@@ -8,7 +8,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from analysis.document import Cell
-from hwexplorer.text.number_format import safe, to_ascii
+from hardware.base.text import safe
+from hwexplorer.text.number_format import to_ascii
 from hwexplorer.views.plain import LOOKS, NUMBERS, Amount, Row, Table, cells
 from hwexplorer.views.tables import keep_columns, repeats_bar
 

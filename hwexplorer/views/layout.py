@@ -11,7 +11,8 @@ from functools import lru_cache
 import msgspec
 
 from analysis.document import Cell, Column
-from hwexplorer.text.number_format import ASCII, Scale, delta, header, safe, scale_for
+from hardware.base.text import safe
+from hwexplorer.text.number_format import ASCII, Scale, delta, header, scale_for
 from hwexplorer.views import plain
 
 LEFT = ("text", "bar")  # roles whose cells are left-aligned

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hwexplorer.text.number_format import quantity
+from hardware.base.text import quantity
 
 SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
 

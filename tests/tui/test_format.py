@@ -5,7 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwexplorer.text.number_format import delta, quantity, safe, scale_for, to_ascii
+from hardware.base.text import quantity, safe
+from hwexplorer.text.number_format import delta, scale_for, to_ascii
 from tests.sampling import for_each
 
 

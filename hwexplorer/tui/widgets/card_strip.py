@@ -6,7 +6,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from analysis.wording import FORMATS_DIFFER
-from hwexplorer.text.number_format import safe
+from hardware.base.text import safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.state_changes import ANSWER_LINES
 from hwexplorer.tui.widgets import framed_pane

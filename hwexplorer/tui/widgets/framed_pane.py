@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from hwexplorer.text.number_format import safe
+from hardware.base.text import safe
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.views import layout
 

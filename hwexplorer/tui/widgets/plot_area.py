@@ -9,7 +9,8 @@ from operator import itemgetter
 import msgspec
 from rich.segment import Segment
 
-from hwexplorer.text.number_format import quantity, safe, to_ascii
+from hardware.base.text import quantity, safe
+from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
+from hardware.base.text import quantity, safe
 from hwexplorer.text.links import split_links
-from hwexplorer.text.number_format import quantity, safe, to_ascii
+from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain

@@ -15,9 +15,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from hardware.base.text import safe
 from hwexplorer.settings import labels
 from hwexplorer.state import State, pinned
-from hwexplorer.text.number_format import safe
 from hwexplorer.tui.keys import LENGTH_MAX, PAIRS, PANE_KEYS, EditedLine, Hint, edit_line
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette, bar
 from hwexplorer.tui.session.session import Session

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from rich.segment import Segment
 
 from analysis.document import Cell, Column
-from hardware.base.text import percent
+from hardware.base.text import percent, safe
 from hwexplorer.text import terms
-from hwexplorer.text.number_format import header, safe
+from hwexplorer.text.number_format import header
 from hwexplorer.tui import palette
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
