@@ -206,12 +206,7 @@ EVIDENCE = {
     "engineering": "data sheet",
     "design_target": "on paper",
 }
-_SENTENCES = {
-    "measured": "measured on it",
-    "siblings": "similar chips",
-    "engineering": "data sheets only, nothing measured",
-    "design_target": "on paper",
-}
+_SENTENCES = EVIDENCE | {"measured": "measured on it", "engineering": "data sheets only, nothing measured"}
 
 
 def is_backed(trust: Trust) -> bool:

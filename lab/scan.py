@@ -16,6 +16,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.engines.runtime import MODES
@@ -73,9 +74,7 @@ def draw(random_: random.Random, devices: list[Device]) -> tuple[str, str, str, 
 def scan(count: int, seed: int) -> Iterator[str]:
     """Yield a line for each law that one of `count` draws breaks."""
     random_ = random.Random(seed)
-    groups: dict[str, list[Device]] = {}
-    for device in catalogue_devices():
-        groups.setdefault(device.software_class, []).append(device)
+    groups = group_by(catalogue_devices(), lambda device: device.software_class)
     classes = sorted(groups)
     for place in range(count):
         law, change, model, key, scenario = draw(random_, groups[classes[place % len(classes)]])

@@ -21,14 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import (
-    Bundle,
-    Evaluation,
-    evaluate,
-    make_bundle,
-    rates,
-    split_batches,
-)
+from analysis.estimate.estimate import Bundle, Evaluation, evaluate, make_bundle, rates, split_batches
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
@@ -37,6 +30,7 @@ from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
 from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hardware.base.text import inert
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
@@ -151,7 +145,11 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
     write = _writer(form, COLUMNS[ASKED:])
 
     bundle: Callable[..., Bundle] = cache(partial(make_bundle, workloads))
-    peak_bytes: Callable[..., Floats] = cache(partial(_peak_bytes, workloads))
+
+    @cache
+    def peak_bytes(batches: Sequence[int], *run: Any) -> Floats:
+        """Return the peak of memory of each batch of each model."""
+        return np.array([peak_memory(workload, batch, *run).peak_bytes for batch in batches for workload in workloads])
 
     def write_costs(setup: Setup, batches: tuple[int, ...]) -> list[str]:
         """Return the cost of each run as text, batch by batch."""
@@ -165,17 +163,15 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
     return write_costs
 
 
-def _peak_bytes(workloads: Sequence[Workload], batches: Sequence[int], *run: Any) -> Floats:
-    return np.array([peak_memory(workload, batch, *run).peak_bytes for batch in batches for workload in workloads])
-
-
 def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
     """Return the models by kind of work, which decides the runtime, and by how runtimes may join them."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name in chunk.models:
+
+    def kind(name: str) -> tuple[str, str]:
+        """Return the kind of work, and the way to join operators."""
         workload = shipped_workload(name)
-        groups.setdefault((workload.work, usual_joins(workload, "clamped")), []).append(name)
-    return groups
+        return workload.work, usual_joins(workload, "clamped")
+
+    return group_by(chunk.models, kind)
 
 
 def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: Floats) -> Iterator[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import YES_NO, column
 from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
@@ -31,7 +31,7 @@ from analysis.estimate.operator_facts import HEAD, operator_graph, roles, select
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, base_name
 from hardware.base.errors import RequestError
 from hardware.base.file_access import read_records
-from hardware.base.records import memoize
+from hardware.base.records import group_by, memoize
 from hardware.device import Device
 from hardware.precision import CACHE
 
@@ -265,9 +265,7 @@ def _groups(result: Estimate, places: list[tuple[str, str]]) -> tuple[OperatorGr
     workload = result.workload
     macs = workload.operators.macs @ workload.value_at(batch=result.scenario.batch)
     seconds = result.run.latency_s
-    members: dict[tuple[str, str, str], list[int]] = {}
-    for i, (kind, place) in enumerate(zip(workload.operators.kind, places, strict=True)):
-        members.setdefault((kind, *place), []).append(i)
+    members = group_by(range(workload.n_operators), lambda i: (workload.operators.kind[i], *places[i]))
     rows = [
         OperatorGroup(
             operator=kind,
@@ -298,7 +296,7 @@ class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
     way: Annotated[str, column("Way")]
     layers: Annotated[int, column("Layers", "count", help="layers of which something is on the host")]
     option: Annotated[str, column("llama.cpp", keep=2)]
-    fits: Annotated[bool, column("Fits", keep=1, shown={True: "yes", False: "no"})]
+    fits: Annotated[bool, column("Fits", keep=1, shown=YES_NO)]
     latency_s: Annotated[float, column("Latency", "s")]
     tokens_per_s: Annotated[float, column("Tokens/s", "SI", role="quantity")]
     energy_j_per_token: Annotated[float, column("Energy/token", "J")]

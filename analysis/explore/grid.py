@@ -8,6 +8,7 @@ load) is tried by `try_each`, and ordered and selected like points.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, pairwise, product
+from operator import attrgetter
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
 from analysis.wording import EVIDENCE, is_backed
 from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hardware.device import Device
 
 TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
@@ -250,10 +252,7 @@ class Points(Ranking[Point]):
 
     def lines(self) -> list["Points"]:
         """Divide into the points of one model, size, device and precision over the batches."""
-        lines: dict[tuple[object, ...], list[Point]] = {}
-        for point in self:
-            lines.setdefault((point.model, point.image_size, point.device, point.precision), []).append(point)
-        return [Points(line) for line in lines.values()]
+        return list(map(Points, group_by(self, attrgetter("model", "image_size", "device", "precision")).values()))
 
     def best_by(self, aims: Sequence[str]) -> tuple[Best, ...]:
         """Return the best batch of each line for each aim, the smallest of equals; none of a line that does not fit."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import YES_NO, column
 from analysis.estimate import mixed_formats
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
@@ -250,7 +250,7 @@ class Fusion(msgspec.Struct, frozen=True, kw_only=True):
 
     kernel: Annotated[str, column("Kernel")]
     operators: Annotated[str, column("Joins", keep=1)]
-    is_chosen: Annotated[bool, column("Fuse", shown={True: "yes", False: "no"})]
+    is_chosen: Annotated[bool, column("Fuse", shown=YES_NO)]
     saved_s: Annotated[float, column("Saves time/run", "s", key="saved_time")]
     saved_j: Annotated[float, column("Saves energy/run", "J", key="saved_energy")]
     saved_alone_js: Annotated[

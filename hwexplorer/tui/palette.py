@@ -43,12 +43,8 @@ ansi     default default bright_black cyan    bright_black blue    green   red  
 """
 
 
-def _read_themes(table: str) -> dict[str, Colours]:
-    (_, *roles), *rows = (line.split() for line in table.strip().splitlines())
-    return {name: Colours(**dict(zip(roles, colours, strict=True)), dark=name != "light") for name, *colours in rows}
-
-
-COLOURS = _read_themes(_TABLE)
+(_, *_HEADS), *_THEMES = (line.split() for line in _TABLE.strip().splitlines())
+COLOURS = {name: Colours(**dict(zip(_HEADS, row, strict=True)), dark=name != "light") for name, *row in _THEMES}
 _ROLES: dict[str, tuple[str, str]] = {
     **{name: (name, "") for name in ("text", "dim", "guide", "bar", "accent", "good", "bad", "warn")},
     "strong": ("text", "bold"),

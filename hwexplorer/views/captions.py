@@ -115,9 +115,9 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
     return plain.Band(f"{down}/{up} %", *ends)
 
 
-def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "inference") -> str:
+def energy_words(energy_j: float, batch: int, what: str) -> str:
     """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
-    amount = f"{quantity(energy_j / batch, 'J', digits)} per {what}"
+    amount = f"{quantity(energy_j / batch, 'J')} per {what}"
     many = f"for {batch} requests" if what == "request" else f"per batch of {batch}"
     return amount if batch == 1 else f"{amount} ({quantity(energy_j, 'J')} {many})"
 

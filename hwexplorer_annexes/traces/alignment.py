@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import KINDS, Device, demand, estimate, setup, workload
+from hwexplorer.extend import KINDS, Device, demand, estimate, group_by, setup, workload
 from hwexplorer_annexes.traces.trace_record import NAMES, Trace, TraceError, TraceOp, join_followers
 
 OpClass = demand.OpClass
@@ -156,9 +156,8 @@ def divide_into_runs(trace: Trace, result: estimate.Estimate) -> Trace:
 
 def align_sums(trace: Trace, result: estimate.Estimate) -> Alignment:
     """Align the time of each kind with the time of the model's operators of that kind."""
-    by_kind: dict[str, list[int]] = defaultdict(list)
-    for i, kind in enumerate(result.workload.operators.kind):
-        by_kind[kind_family(kind)].append(i)
+    kinds = result.workload.operators.kind
+    by_kind = group_by(range(len(kinds)), lambda i: kind_family(kinds[i]))
     measured: dict[str, list[TraceOp]] = defaultdict(list)
     strangers: list[TraceOp] = []
     for op in (op for top in trace.ops for op in leaf_ops(top)):
@@ -418,10 +417,8 @@ def _match_out_of_order(
     """Pair the remaining operators that agree in kind and size: branches may run in another order than in the model."""
     matched = {i for i, _ in matches}
     taken = {j for _, j in matches}
-    left: dict[_Item, list[int]] = {}  # indices of equal items in descending order
-    for j in reversed(range(len(measured))):
-        if j not in taken:
-            left.setdefault(measured[j], []).append(j)
+    free = (j for j in reversed(range(len(measured))) if j not in taken)
+    left = group_by(free, lambda j: measured[j])  # indices of equal items in descending order
     more = []
     for i in [i for i in range(len(model)) if i not in matched]:
         fitting = [places for item, places in left.items() if places and _score(model[i], item) >= _KIND + _SIZE]

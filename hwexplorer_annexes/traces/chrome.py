@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hwexplorer.extend import text
+from hwexplorer.extend import group_by, text
 from hwexplorer_annexes.traces.trace_record import (
     Shape,
     Span,
@@ -179,18 +179,8 @@ def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
     return outermost
 
 
-Lanes = dict[Lane, list[_OpNode]]  # outermost operators by thread
-
-
-def _group_by_lane(nodes: Sequence[_OpNode]) -> Lanes:
-    lanes: Lanes = defaultdict(list)
-    for node in nodes:
-        lanes[node.event.lane].append(node)
-    return lanes
-
-
-def _find_innermost(lanes: Lanes, lane: Lane, at_s: float) -> _OpNode | None:
-    """Return the innermost operator that runs on a thread at a time."""
+def _find_innermost(lanes: dict[Lane, list[_OpNode]], lane: Lane, at_s: float) -> _OpNode | None:
+    """Return the innermost operator that runs on a thread at a time; `lanes` are the outermost ones by thread."""
     rows = lanes.get(lane, [])
     place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
     level, deepest = rows[max(place, 0) : place + 1], None
@@ -280,7 +270,7 @@ class RecordedEvents:
         self.nodes, self.kernels = _nest_events(operators), kernels
         self.orphans: list[ChromeEvent] = []
         self.causes = _gap_causes(events, bool(kernels)) if events else {}
-        lanes = _group_by_lane(self.nodes)
+        lanes = group_by(self.nodes, lambda node: node.event.lane)
         calls = [e for e in events if e.category in LAUNCHES and "correlation" in e.args] if kernels else []
         launches = {str(e.args["correlation"]): e for e in calls}  # as text: some files have lists
         numbers = [str(event.args.get("correlation", "")) for event in kernels]

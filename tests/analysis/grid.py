@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -176,8 +175,3 @@ def batch_scan() -> Iterator[int]:
 @lru_cache(maxsize=256)
 def toy_gemm(m: int, n: int, k: int) -> Workload:
     return store.load(f"gemm:M={m},N={n},K={k}")
-
-
-def renamed(source: Workload, name: str) -> Workload:
-    """A copy that shares no cache with the original."""
-    return msgspec.structs.replace(source, name=name)

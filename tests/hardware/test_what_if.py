@@ -19,8 +19,6 @@ from hardware.plan import make_plan
 from hwexplorer import engine
 from tests.sampling import every, for_each
 
-BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
-
 
 def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = "fp16") -> Estimate:
     return estimate(engine.model(refer(model)), load_device(device), Scenario(batch=batch, precision=precision))

@@ -20,7 +20,6 @@ from tests.waiting import settle_until
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
 CASES: dict[str, tuple[str, Run]] = {}
 GRID = (120, 40)
-TELLING = ("tree", "events", "why")  # panes that are in sight there
 
 
 def case(id: str, start: str = "resnet50") -> Callable[[Run], Run]:

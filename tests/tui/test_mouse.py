@@ -1,12 +1,10 @@
 """What can be done by mouse alone: nothing moves under the pointer, and what is clicked is what happens."""
 
 import pytest
-from rich.segment import Segment
 from textual.pilot import Pilot
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.palette import CLICK
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
@@ -116,17 +114,3 @@ async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None
         assert app.explorer.overlay == "help"
         await pilot.click("#foot", offset=(3, 0))
         assert app.explorer.overlay == ""
-
-
-def _actions(segments: list[Segment]) -> list[tuple[int, int, str]]:
-    """(first column, the one after the last, action) of what can be clicked."""
-    places: list[tuple[int, int, str]] = []
-    start = 0
-    for text, style, _ in segments:
-        action = style.meta.get(CLICK, "") if style else ""
-        if places and action and places[-1][1:] == (start, action):
-            places[-1] = (places[-1][0], start + len(text), action)
-        elif action:
-            places.append((start, start + len(text), action))
-        start += len(text)
-    return places

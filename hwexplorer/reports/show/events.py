@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from contextlib import suppress
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -11,7 +12,7 @@ from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from hardware.base.errors import RequestError
-from hardware.base.records import memoize
+from hardware.base.records import group_by, memoize
 from hardware.base.text import percent
 from hwexplorer import declare, engine
 from hwexplorer.reports import why
@@ -158,9 +159,7 @@ def view(state: State) -> plain.Table:
     report, there, base = document(state), None, pinned(state)
     with suppress(RequestError):  # the model of the pin may not have the node
         there = None if base is None else document(replace(base, at=state.at))
-    groups: dict[str, list[EventRow]] = defaultdict(list)
-    for row in sorted(report.events, key=lambda row: -row.energy_j):
-        groups[row.family].append(row)
+    groups = group_by(sorted(report.events, key=lambda row: -row.energy_j), attrgetter("family"))
     columns = COLUMNS
     if there is not None:
         energies: dict[str, float] = defaultdict(float)
@@ -169,7 +168,7 @@ def view(state: State) -> plain.Table:
             energies[_key(row)] += row.energy_j_per_inference
             energies[row.family] += row.energy_j_per_inference
             if _key(row) not in own_keys:
-                groups[row.family].append(msgspec.structs.replace(row, **_NOTHING))
+                groups.setdefault(row.family, []).append(msgspec.structs.replace(row, **_NOTHING))
         place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
         name = "pin" if there.device == report.device else str(there.device)
         columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
