@@ -5,15 +5,18 @@ A verb is run on the state on screen: `:show kernels`, `:why h100_sxm tpu_v4`, `
 and down recall earlier lines.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from glob import glob
 from pathlib import Path
 
 import msgspec
 
 from analysis.document import Column
+from analysis.model.names import targets
 from hardware.base import errors, file_access
 from hwexplorer import registry
 from hwexplorer import state as states
@@ -290,6 +293,18 @@ def _mission_files() -> list[str]:
     return found
 
 
+def _trace_files(_: Session) -> list[str]:
+    """Return the files here that may be traces, by their suffixes."""
+    return sorted(path for pattern in TRACES for path in glob(pattern))
+
+
+def _own_models() -> list[str]:
+    """Return the models here: functions of Python files, files of graphs and weights, folders with a configuration."""
+    functions = (f"{path}:{name}" for path in glob("*.py") for name in targets.defined(Path(path)))
+    folders = (f"hf:{path.parent}" for path in Path().glob("*/config.json"))
+    return sorted((*functions, *(path for pattern in GRAPHS for path in glob(pattern)), *folders))
+
+
 def _models(session: Session) -> list[str]:
     return [row.key for row in session.cache.view("models", session.state).rows]
 
@@ -312,7 +327,8 @@ def _session_names(session: Session) -> list[str]:
 COMMANDS: dict[str, LineCommand] = {
     **{name: _setting_command(setting, name) for name, setting in SETTINGS.items()},
     "serve": _setting_command(SETTINGS["load"], "serve"),  # `load` opens a saved state
-    "model": LineCommand("model NAME [INPUT..]", "open one; your own: net.py:make 1x3x224x224", _load_model, _models),
+    "model": LineCommand("model NAME [INPUT..]", "open one; your own: net.py:make 1x3x224x224", _load_model,
+        lambda session: [*_own_models(), *_models(session)]),
     "on": LineCommand("on DEV", "go to a device, or add it", _go_to_device, _catalogue),
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
     "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
@@ -328,7 +344,8 @@ COMMANDS: dict[str, LineCommand] = {
         lambda session, words: _apply(session, by=_one_word(words, "by module"), at="", open=()), states.BYS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
-    "trace": LineCommand("trace [FILE]", "show a measured trace beside the tree; without a file, none", _lay_trace),
+    "trace": LineCommand("trace [FILE]", "show a measured trace beside the tree; without a file, none", _lay_trace,
+        _trace_files),
     "limits": LineCommand("limits [L<5ms ..]",
         "limits of devices: L latency, E energy, P power, M memory",
         lambda session, words: _apply(session, limits=" ".join(words))),
@@ -341,7 +358,8 @@ COMMANDS: dict[str, LineCommand] = {
     "export": LineCommand("export FILE", "write this view; .svg: the screen",
         lambda session, words: session.request("export", _one_word(words, "export resnet50.json"))),
     "theme": LineCommand("theme NAME", ", ".join(palette.THEMES), _set_theme, palette.THEMES),
-    "save": LineCommand("save NAME", "keep this state", _save, _session_names),
+    "save": LineCommand("save NAME", "keep this state", _save,
+        lambda session: [re.sub(r"\W+", "_", session.state.model), *_session_names(session)]),
     "load": LineCommand("load NAME", "a saved state",
         lambda session, words: _open_state(session, _saved_sessions(session).state_string(*words[:1])), _session_names),
     "sessions": LineCommand("sessions", "saved states", _list_sessions),
@@ -365,6 +383,7 @@ def names() -> list[str]:
 
 LINES_MAX = 200
 SUGGESTIONS_MAX = 6  # completions in the note
+GRAPHS, TRACES = ("*.onnx", "*.pt2", "*.gguf"), ("*.json", "*.json.gz", "*.sqlite")
 
 
 def submit(session: Session, text: str) -> None:
@@ -411,12 +430,29 @@ def completions(session: Session, text: str) -> list[str]:
     if not space:
         return _fitting(name, names())
     command = COMMANDS.get(ALIASES.get(name.replace("-", "_"), name.replace("-", "_")))
-    if command is None or " " in rest:
-        sections = [section for section in registry.sections(name) if section != name]
-        return [f"{name} {section}" for section in _fitting(rest, sections)] if " " not in rest else []
-    head, comma, last = rest.rpartition(",")
-    words = command.complete(session) if callable(command.complete) else command.complete
-    return [f"{name} {head}{comma}{word}" for word in _fitting(last, words)]
+    before, space, typed = rest.rpartition(" ")
+    head, comma, last = typed.rpartition(",")
+    words: Iterable[str] = ()
+    if command is None:
+        words = (*([] if space else registry.sections(name)), *_options(name))
+    elif not space:
+        words = command.complete(session) if callable(command.complete) else command.complete
+    elif name == "model" and ".py:" in before:
+        words = ("1x3x224x224",)
+    return [f"{name} {before}{space}{head}{comma}{word}" for word in _fitting(last, words) if word != name]
+
+
+def _options(verb: str) -> Iterable[str]:
+    """Yield the options of a verb, with each value that may follow, or with the example of its help."""
+    options = registry.load(verb).options if verb in registry.names() else ()
+    for option in options:
+        flag, choices = option.flags[-1], option.settings.get("choices")
+        if choices:
+            yield from (f"{flag}={choice}" for choice in choices)
+        elif option.unit:
+            yield f"{flag}={option.help.rpartition(': ')[2]}"
+        elif not option.takes_value and not option.is_word:
+            yield flag
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:

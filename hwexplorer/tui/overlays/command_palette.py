@@ -36,7 +36,7 @@ TASKS = (
     ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
     ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
     ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
-    ("Find the cheapest within limits ..", "search cost price least budget fleet", ":search --max-latency "),
+    ("Find the cheapest within limits ..", "search cost price least budget fleet", ":search "),
     ("Why is it slow", "bottleneck limited bound expensive explain cause", "why"),
     ("What to change: advise", "faster cheaper optimise improve suggestion", "advise"),
     ("Change the batch ..", "batch size inputs at once throughput", ":batch "),
@@ -50,6 +50,7 @@ TASKS = (
     ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
     ("Change the colours ..", "color colour look scheme", ":theme "),
     ("Export this view ..", "save file json csv html svg picture report write", "export"),
+    ("Keep what is on screen ..", "save session state", ":save "),
     ("Restore a session ..", "saved last load state", "sessions"),
 )
 PHASE_TASKS = {
