@@ -174,12 +174,13 @@ class ExplorerScreen(SizedScreen):
         limits = self.session.limits.describe_no_pass(self.state, views.cards)
         verdict = (line for line in views.answer if not line.startswith(wording.ASIDES))
         answer = (limits, views.pin_sentence, *verdict) if "answer" in later else ()
-        self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
+            self.strip.advice = text and f"try {text.partition(':')[0]}"
             text = text and (whole(text, room, ", ") or whole(f"try {text}", room, ":"))  # with its price, or neither
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
+        self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
 
     def _show_limits(self) -> None:
         """Draw how many devices of the catalogue pass the limits, as far as they are counted."""

@@ -149,7 +149,7 @@ class Session:
     def later_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views that a state shows once the others are drawn."""
         boxes = self.visible_boxes(state)
-        return tuple(name for name, box in view_cache.SHOWN_LATER.items() if box in boxes)
+        return tuple(name for name, places in view_cache.SHOWN_LATER.items() if places & boxes.keys())
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Return what an action returns. If it takes long, return True: it is `waiting`, to be attempted again for

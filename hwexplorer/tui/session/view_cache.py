@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hwexplorer.screen_queries import ScreenQueries
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
-# Views that are drawn after the others, and the part of the screen that each adds to.
-SHOWN_LATER = {"answer": "cards", "next_step": "why"}
+# Views that are drawn after the others, and the parts of the screen that each adds to.
+SHOWN_LATER = {"answer": {"cards"}, "next_step": {"why", "cards"}}
 VIEWS_MAX = 160
 
 

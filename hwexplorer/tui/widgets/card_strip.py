@@ -49,12 +49,12 @@ class CardStrip(framed_pane.Drawn):
         self.cards: tuple[plain.Card, ...] = ()
         self.answer: tuple[str, ...] = ()
         self.content = DeviceTable(tree=False)
-        self.on = self._hovered = ""
+        self.on = self._hovered = self.advice = ""
         self._shown: object = None
 
     def show(self, cards: tuple[plain.Card, ...], on: str, metric: str, answer: tuple[str, ...]) -> None:
         """Take what to draw, and redraw if it changed."""
-        shown = (cards, on, metric, answer, self.palette)
+        shown = (cards, on, metric, answer, self.palette, self.advice)
         if shown != self._shown:
             if self._shown is None or (cards, metric) != (self.cards, self.content.table.name):
                 self.content.update(device_rows.device_table(cards, metric))
@@ -114,6 +114,9 @@ class CardStrip(framed_pane.Drawn):
         if self.content.height == 1:
             card = next((card for card in self.cards if card.key == self.on), self.cards[0])
             text = layout.whole(f" {safe(card.short)} {safe(_in_words(card))}", width)
+            if self._answer_height:  # the figures are in the tree below: say why they are so, and what to try
+                parts = (card.phrase.rpartition("1x · ")[2], self.advice)
+                text = f" {layout.whole('; '.join(filter(None, map(safe, parts))), width - 1, '; ')}"
             return [Segment(text, self.palette.get("strong"))]
         sign = Segment("▌" if self.content.key_at(y) == self.on else " ", self.palette.get("accent"))
         return [sign, *self.content.line(y, self.palette, False)]
