@@ -8,7 +8,6 @@ and down recall earlier lines.
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -96,10 +95,8 @@ def _load_model(session: Session, words: list[str]) -> None:
 
 def _find_device(session: Session, name: str) -> str:
     """Return the spelling of a device among those compared, or `name` if it is not one of them."""
-    if name in session.state.devices:
-        return name
-    key = session.provider.device_key(name)
-    return next((d for d in session.state.devices if session.provider.device_key(d) == key), name)
+    key = session.provider.device_key
+    return next((d for d in session.state.devices if d == name or key(d) == key(name)), name)
 
 
 def _compared_device(session: Session, name: str, role: str) -> str:
@@ -141,10 +138,9 @@ def _add_device(session: Session, words: list[str]) -> None:
 
 def _remove_device(session: Session, words: list[str]) -> None:
     device = _compared_device(session, words[0] if words else session.state.on, "device")
-    rest = tuple(d for d in session.state.devices if d != device)
-    if not rest:
+    if len(session.state.devices) == 1:
         raise errors.RequestError("the last device cannot be removed")
-    _apply(session, devices=rest)  # a cursor or baseline that was removed falls back to the preferred device
+    _apply(session, devices=tuple(d for d in session.state.devices if d != device))
 
 
 def _go_to_node(session: Session, words: list[str]) -> None:
@@ -282,27 +278,16 @@ def _resolve(words: list[str]) -> list[str]:
     return [section, *others]
 
 
-def _mission_files() -> list[str]:
-    """Return the missions here and among the examples."""
-    files = (path for folder in (Path(), Path("examples/missions")) for path in sorted(folder.glob("*.toml")))
-    found = []
-    for path in files:
-        with suppress(OSError):  # not a regular file, too large, or without permission
-            if b"[[task]]" in file_access.read(path, file_access.TABLE_MAX):
-                found.append(str(path))
-    return found
+def _files(*patterns: str) -> list[str]:
+    """Return the files here whose paths match a pattern."""
+    return sorted(path for pattern in patterns for path in glob(pattern))
 
 
-def _trace_files(_: Session) -> list[str]:
-    """Return the files here that may be traces, by their suffixes."""
-    return sorted(path for pattern in TRACES for path in glob(pattern))
-
-
-def _own_models() -> list[str]:
-    """Return the models here: functions of Python files, files of graphs and weights, folders with a configuration."""
-    functions = (f"{path}:{name}" for path in glob("*.py") for name in targets.defined(Path(path)))
-    folders = (f"hf:{path.parent}" for path in Path().glob("*/config.json"))
-    return sorted((*functions, *(path for pattern in GRAPHS for path in glob(pattern)), *folders))
+def _own_models() -> Iterable[str]:
+    """Yield the models here: functions of Python files, files of graphs and weights, folders with a configuration."""
+    yield from (f"{path}:{name}" for path in _files("*.py") for name in targets.defined(Path(path)))
+    yield from _files("*.onnx", "*.pt2", "*.gguf")
+    yield from (f"hf:{path.removesuffix('/config.json')}" for path in _files("*/config.json"))
 
 
 def _models(session: Session) -> list[str]:
@@ -345,7 +330,7 @@ COMMANDS: dict[str, LineCommand] = {
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
     "trace": LineCommand("trace [FILE]", "show a measured trace beside the tree; without a file, none", _lay_trace,
-        _trace_files),
+        lambda _: _files("*.json", "*.json.gz", "*.sqlite")),
     "limits": LineCommand("limits [L<5ms ..]",
         "limits of devices: L latency, E energy, P power, M memory",
         lambda session, words: _apply(session, limits=" ".join(words))),
@@ -368,7 +353,8 @@ COMMANDS: dict[str, LineCommand] = {
     "wavefront": LineCommand("wavefront [NODE]", "play an operator as it runs on every device", _play_wavefront,
         lambda session: session.index.place),
     "mission": LineCommand("mission FILE", "run several models at their rates on one module, within its power",
-        lambda session, words: run_verb(session, ["mission", *words]), lambda session: _mission_files()),
+        lambda session, words: run_verb(session, ["mission", *words]),
+        lambda _: _files("*.toml", "examples/missions/*.toml")),
     "quit": LineCommand("quit", "leave", lambda session, words: session.request("quit")),
 }  # fmt: skip
 ALIASES = {
@@ -383,7 +369,6 @@ def names() -> list[str]:
 
 LINES_MAX = 200
 SUGGESTIONS_MAX = 6  # completions in the note
-GRAPHS, TRACES = ("*.onnx", "*.pt2", "*.gguf"), ("*.json", "*.json.gz", "*.sqlite")
 
 
 def submit(session: Session, text: str) -> None:
@@ -434,7 +419,7 @@ def completions(session: Session, text: str) -> list[str]:
     head, comma, last = typed.rpartition(",")
     words: Iterable[str] = ()
     if command is None:
-        words = (*([] if space else registry.sections(name)), *_options(name))
+        words = (*([] if space else registry.sections(name)), *_options(session, name))
     elif not space:
         words = command.complete(session) if callable(command.complete) else command.complete
     elif name == "model" and ".py:" in before:
@@ -442,17 +427,15 @@ def completions(session: Session, text: str) -> list[str]:
     return [f"{name} {before}{space}{head}{comma}{word}" for word in _fitting(last, words) if word != name]
 
 
-def _options(verb: str) -> Iterable[str]:
-    """Yield the options of a verb, with each value that may follow, or with the example of its help."""
+def _options(session: Session, verb: str) -> Iterable[str]:
+    """Yield the options of a verb, each with a value that may follow; those of a load first if there is one."""
     options = registry.load(verb).options if verb in registry.names() else ()
-    for option in options:
-        flag, choices = option.flags[-1], option.settings.get("choices")
-        if choices:
-            yield from (f"{flag}={choice}" for choice in choices)
-        elif option.unit:
-            yield f"{flag}={option.help.rpartition(': ')[2]}"
-        elif not option.takes_value and not option.is_word:
-            yield flag
+    unwanted = "batch" if session.state.load else "load"
+    for option in sorted(options, key=lambda option: not option.applies_to):
+        flag, example = option.flags[-1], option.help.rpartition(": ")[2].rpartition("as ")[2]
+        choices = option.settings.get("choices") or [example] * bool(option.unit and " " not in example)
+        if option.applies_to != unwanted and not option.is_word:
+            yield from (f"{flag}={choice}" for choice in choices) if option.takes_value else (flag,)
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:

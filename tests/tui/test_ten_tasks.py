@@ -44,20 +44,20 @@ class Hand:
         lines = screen_text(self.app).split("\n")
         return next(((line.index(text) + right, y) for y, line in enumerate(lines) if text in line), None)
 
+    async def wait_for(self, text: str, right: int = 0) -> tuple[int, int]:
+        await self.until(lambda: self.place(text, right))
+        return self.place(text, right) or (0, 0)
+
     async def click(self, text: str, right: int = 0, times: int = 1) -> None:
         self.count += 1
-        await self.until(lambda: self.place(text, right))
+        place = await self.wait_for(text, right)
         self.app._click_chain_last_time = None  # no double click with the one before
-        place = self.place(text, right)
-        assert place is not None
         await self.pilot.click(offset=place, times=times)
 
     async def wheel(self, over: str, to: str, turn: type[events.MouseEvent] = events.MouseScrollDown) -> None:
         """Turn the wheel over a text until another is seen."""
         self.count += 1
-        await self.until(lambda: self.place(over))
-        place = self.place(over)
-        assert place is not None
+        place = await self.wait_for(over)
         for _ in range(WHEEL_MOST):
             if self.place(to):
                 return

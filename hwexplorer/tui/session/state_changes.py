@@ -243,10 +243,10 @@ def find_one_format(state: State, formats: Callable[[State], set[str]]) -> State
 
 
 def change_model(state: State, model: str, image_size: int | None = None) -> State:
-    """Return the state with another model, without cursor, open branches and search of the old one."""
+    """Return the state with another model, without cursor, open branches, search and trace of the old one."""
     if model == state.model and image_size == state.image_size:
         return state
-    return replace(states.with_model(state, model, image_size), at="", open=(), find="")
+    return replace(states.with_model(state, model, image_size), at="", open=(), find="", trace="")
 
 
 def show_pane(name: str, **others: object) -> Change:
@@ -280,14 +280,11 @@ def open_branches(index: plain.TreeIndex, opened: Collection[str], at: str) -> s
 def next_match(table: plain.Table, text: str, start: str, step: int) -> str | None:
     """Return the key of the next row after `start`, cyclically, that matches `text` ; None if none does.
 
-    Step 0 may stay at `start`, -1 goes back. Raises RequestError for a wrong condition."""
+    Step 0 may stay at `start`. Raises RequestError for a wrong condition."""
     matches = matching_rows(table, text)
     if not matches:
         return None
     here = next((place for place, row in enumerate(table.rows) if row.key == start), 0)
-    if step < 0:
-        before = [m for m in matches if m < here]
-        return table.rows[(before or matches)[-1]].key
     after = [m for m in matches if m > here or (step == 0 and m == here)]
     return table.rows[(after or matches)[0]].key
 

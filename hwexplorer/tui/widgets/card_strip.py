@@ -49,7 +49,7 @@ class CardStrip(framed_pane.Drawn):
         self.cards: tuple[plain.Card, ...] = ()
         self.answer: tuple[str, ...] = ()
         self.content = DeviceTable(tree=False)
-        self.on = self._hovered = self.advice = ""
+        self.on = self.advice = ""
         self._shown: object = None
 
     def show(self, cards: tuple[plain.Card, ...], on: str, metric: str, answer: tuple[str, ...]) -> None:
@@ -96,9 +96,7 @@ class CardStrip(framed_pane.Drawn):
         text = self.content.help_at(event.x - 1, event.y - self._answer_height)
         if card is not None:
             text = safe(" · ".join((card.name, _in_words(card), card.evidence, card.phrase)))
-        if text != self._hovered:
-            self._hovered = text
-            self.post_message(framed_pane.Hovered(text))
+        self.explain(text)
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the lines of the answer and of the devices."""

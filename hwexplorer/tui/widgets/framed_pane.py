@@ -85,6 +85,7 @@ class Drawn(Widget, can_focus=False, inherit_css=False):
 
     palette: Palette
     _drawn: Sequence[Strip] = ()  # all lines as the terminal gets them; none after a change
+    _hovered = ""
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return all lines."""
@@ -103,6 +104,16 @@ class Drawn(Widget, can_focus=False, inherit_css=False):
         for line_filter in self.get_line_filters():
             lines = [line.apply_filter(line_filter, self.styles.background) for line in lines]
         return lines if crop.width == self.outer_size.width else [line.crop(*crop.column_span) for line in lines]
+
+    def explain(self, text: str) -> None:
+        """Post what is under the pointer, if that changed."""
+        if text != self._hovered:
+            self._hovered = text
+            self.post_message(Hovered(text))
+
+    def on_leave(self) -> None:
+        """Post that the pointer is over nothing."""
+        self.explain("")
 
 
 class FramedPane(Drawn):
@@ -132,7 +143,6 @@ class FramedPane(Drawn):
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
         self._is_dragged = False
-        self._hovered = ""
         self.pane, self.number, self.content = name, number, content
         self.palette = palette
         self.heading = name.title()
@@ -255,16 +265,7 @@ class FramedPane(Drawn):
         if self._is_dragged:
             self.post_message(self.Dragged(event.delta_x))
             return
-        text = self.content.help_at(event.x - 2 * self.framed, event.y - self.framed)
-        if text != self._hovered:
-            self._hovered = text
-            self.post_message(Hovered(text))
-
-    def on_leave(self) -> None:
-        """Post that the pointer is over nothing."""
-        if self._hovered:
-            self._hovered = ""
-            self.post_message(Hovered(""))
+        self.explain(self.content.help_at(event.x - 2 * self.framed, event.y - self.framed))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Post three lines down."""

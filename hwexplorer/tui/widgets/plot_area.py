@@ -37,10 +37,6 @@ class Braille:
 
     def segment(self, x0: float, y0: float, x1: float, y1: float, owner: int) -> None:
         """Draw a straight line between two places, which may be outside."""
-        clipped = _clip(x0, y0, x1, y1, 2 * self.width - 1, 4 * self.height - 1)
-        if clipped is None:
-            return
-        x0, y0, x1, y1 = clipped
         steps = max(1, round(max(abs(x1 - x0), abs(y1 - y0))))
         for step in range(steps + 1):
             at = step / steps
@@ -57,27 +53,6 @@ class Braille:
         if not dots:
             return " ", -1
         return ("*+ox"[owner % 4] if ascii else chr(0x2800 + dots)), owner
-
-
-def _clip(
-    x0: float, y0: float, x1: float, y1: float, right: float, top: float
-) -> tuple[float, float, float, float] | None:
-    """Return the part of a line inside the canvas, or None (algorithm of Liang and Barsky)."""
-    dx, dy = x1 - x0, y1 - y0
-    first, last = 0.0, 1.0
-    for p, q in ((-dx, x0), (dx, right - x0), (-dy, y0), (dy, top - y0)):
-        if p == 0:
-            if q < 0:
-                return None
-            continue
-        ratio = q / p
-        if p < 0:
-            first = max(first, ratio)
-        else:
-            last = min(last, ratio)
-        if first > last:
-            return None
-    return x0 + first * dx, y0 + first * dy, x0 + last * dx, y0 + last * dy
 
 
 WIDTH_MIN = 16
