@@ -32,9 +32,10 @@ UNRANKED = ("design", "what if")
 FORMATS_DIFFER = "Formats differ"  # begins the line about devices that cannot run the format of the others
 ASIDES = ("Among chips with measured relatives", "On paper:")  # begin the lines that a short verdict lacks
 SAME = 1.05  # ratio below which two figures count as equal
+BASELINE = "the baseline"
 FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a smaller one is in percent
 NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same
-_LEFT_OUT = re.compile(r" (?:SXM\d*|PCIe|OAM|NVL|HGX|Platinum|Gold|\d+ ?[GM]B)(?= |$)")  # of a device's name
+_LEFT_OUT = re.compile(r" (?:SXM\d*|PCIe|OAM|NVL|HGX|Platinum|Gold|\d+ ?[GM]B)(?=[ ,]|$)")  # of a device's name
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
     COMPUTE: "computing",
@@ -81,9 +82,7 @@ def short_name(device: Device) -> str:
 def plain_name(device: Device) -> str:
     """Return the short name without the mark of a design, form factor and memory size, as people say it: `H100`, or
     `H100, launch cycles x2` with changed facts."""
-    name = _LEFT_OUT.sub("", short_name(device).removesuffix(ON_PAPER).removesuffix(device.changes).rstrip())
-    changes = (change.replace("*", " x").replace("=", " ") for change in device.file.changes)
-    return ", ".join((name, *(change.replace("_", " ") for change in changes)))
+    return _LEFT_OUT.sub("", short_name(device).removesuffix(ON_PAPER))
 
 
 def distinct_names(devices: Sequence[Device]) -> list[str]:
@@ -109,10 +108,11 @@ def advantage(result: Estimate, other: Estimate) -> str:
 def headlines(
     results: Sequence[Estimate], reference: Estimate, ranks: Sequence[str], metric: str = "edp"
 ) -> tuple[str, ...]:
-    """Return a headline for each device: its rank by `metric` in words (`rank_words`) and its ratios to the reference
-    (`1x`), that of `metric` first."""
-    parts = [_parts(result, rank, reference, metric) for result, rank in zip(results, ranks, strict=True)]
-    return tuple(" · ".join(part for part in phrase if part and (part != "1x" or len(parts) > 1)) for phrase in parts)
+    """Return a headline for each device: its rank by `metric` in words (`rank_words`) and its ratios to the
+    reference, that of `metric` first."""
+    phrases = [_parts(result, rank, reference, metric) for result, rank in zip(results, ranks, strict=True)]
+    left_out = {""} if len(phrases) > 1 else {"", BASELINE}
+    return tuple(" · ".join(part for part in phrase if part not in left_out) for phrase in phrases)
 
 
 def rank_values(values: Sequence[float], competes: Sequence[bool]) -> list[int]:
@@ -145,7 +145,7 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
     if result is reference:
         cause, share = largest_cause(result)
-        return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
+        return [rank, BASELINE, *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
     words = compare_factors(result, reference, "the energy")
     if metric == "energy":
         words.sort(key=lambda part: "energy" not in part)

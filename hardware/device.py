@@ -424,7 +424,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def label(self) -> str:
         """The name with the power mode and the operating point, and with the changes or the mark of a design target."""
-        return self.name_in_mode + (f" {self.changes}" if self.changes else self.mark)
+        return self.name_in_mode + (f", {change_words(self.changes)}" if self.changes else self.mark)
 
     @property
     def name_in_mode(self) -> str:
@@ -587,8 +587,14 @@ _AT_REST = 0.9  # most of a cap that the device may draw at rest
 CAPPED = ("power_limit_w", "sustained_w")  # facts that a cap bounds
 _CLOCKS = ("clock_hz", "vector_clock_hz", "matrix_clock_hz")
 _ROUNDING = 1.0 + 1e-5  # keys have six digits
+_WORDS = str.maketrans({",": ", ", "*": " x", "=": " ", "_": " "})  # for the signs in changes of facts
 _STEPS = 7  # caps that a search tries
 _LEAST_SHARE = 0.4  # the least of them, relative to the power limit
+
+
+def change_words(changes: str) -> str:
+    """Return facts, or changes of facts, in words: `clock x2, units 100` for `{clock_hz*2,units=100}`."""
+    return re.sub(r"_(hz|w|s|nm|bytes)(?=\*|$)", "", changes.strip("{}")).translate(_WORDS)
 
 
 def split_operating_point(name: str) -> tuple[str, list[str]]:

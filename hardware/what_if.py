@@ -310,9 +310,9 @@ class _DeviceEditor:
             coefficients=self.coefficients, price_factors=self.factors, is_silicon=False, peak_flops={}, exceptions={},
             changes=changes,
         )  # fmt: skip
-        name = self.device.file.name + self.device.operating_words + f" {{{','.join(changes)}}}"
         added_w = self.added_idle_w
-        return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file, added_idle_w=added_w)
+        new = msgspec.structs.replace(self.device, facts=self.facts, file=file, added_idle_w=added_w)
+        return msgspec.structs.replace(new, name=new.label)
 
 
 def follow_base(device: Device, base: Device) -> Device:

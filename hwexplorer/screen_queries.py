@@ -76,7 +76,7 @@ class ScreenQueries:
         note = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         note = uncovered_note(result.workload, state.batch) or note
         examples = "four example chips" if state.devices == State().devices else ""
-        baseline = f"baseline {state.baseline}" if len(state.devices) > 1 else ""
+        baseline = f"baseline {state.baseline}" if len(state.devices) > 1 and state.baseline != state.on else ""
         return "; ".join(filter(None, (length_words(state), note, examples, baseline)))
 
     def turn_knob(self, state: State, by: int) -> State:

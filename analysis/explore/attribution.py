@@ -353,12 +353,12 @@ def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
     ratio = more.energy_j_per_inference / less.energy_j_per_inference
     evidence = more.energy_j / less.energy_j * measured_j[1] / measured_j[0]
     names = ", ".join(f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, sides, strict=True))
-    return (f"of {quantity(ratio, 'x')} energy, {quantity(evidence, 'x')} is evidence: prices of events are {names}",)
+    return (f"{quantity(evidence, 'x')} of {quantity(ratio, 'x')} energy is how event energies are known: {names}",)
 
 
 def _paper_band(side: Estimate) -> str:
     low, high = (quantity(end / (side.energy_j or 1.0), "x") for end in side.energy_band_j)
-    return f"prices of {short_name(side.device)} are bottom-up: its energy may be {low} to {high} of that"
+    return f"nothing on {short_name(side.device)} was measured: its energy may be {low} to {high} of that"
 
 
 def _name_side(side: Estimate, other: Estimate) -> str:

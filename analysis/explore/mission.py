@@ -24,7 +24,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
 from analysis.explore.grid import Ranking, Tick, try_each
 from analysis.explore.odds import describe_odds, odds_below
-from analysis.wording import EVIDENCE, describe_change
+from analysis.wording import EVIDENCE
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import percent, quantity
@@ -131,14 +131,10 @@ class Need(msgspec.Struct, frozen=True):
 
     @property
     def flip(self) -> str:
-        """Write what would make the mission possible, or what it has to spare."""
+        """Write how much the mission takes of what it is allowed: `takes 62 % of the power allowed`, `16x the time`."""
         if not np.isfinite(self.over):
             return "nothing is left for what computes"
-        if self.over > 1.0:
-            change = self.over if self.kind == "time" else 1.0 / self.over
-            return f"needs {describe_change(change, 'less power', 'more speed', 'the speed') or 'a little more'}"
-        spare = describe_change(1.0 / self.over, "", f"more {self.kind} than it needs", f"the {self.kind} it needs")
-        return spare or f"just the {self.kind} it needs"
+        return f"takes {f'{percent(self.over)} of' if self.over < 2.0 else f'{self.over:.2g}x'} the {self.kind} allowed"
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from analysis.estimate.metrics import METRICS
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
+from hardware.device import change_words
 from hardware.engines.runtime import MODES
 from hardware.precision import runs_wider
 
@@ -312,10 +313,8 @@ def _unmeasured(*sides: Estimate) -> list[Estimate]:
 def _against_unchanged(
     one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str, names: Mapping[str, str]
 ) -> str:
-    """Write `What if H100 had 2x memory_bandwidth: EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
+    """Write `What if H100 had memory bandwidth x2: EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
     figure, device = METRICS[metric].figure, one.device
-    changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
-    changes = changes.replace("_", " ")
     key = device.key.removesuffix(device.changes)
     name, winner = names.get(key) or wording.plain_name(device), names[best.device.key]
     base = next((result for result in results if result.device.key == key), None)
@@ -330,7 +329,7 @@ def _against_unchanged(
         parts.append(words if gap else f"the same as {winner}")
     if factor < 1:
         parts.append("it is not counted")
-    return f"What if {name} had {changes}: {'; '.join(parts)}."
+    return f"What if {name} had {change_words(device.changes)}: {'; '.join(parts)}."
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:

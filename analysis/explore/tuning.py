@@ -108,7 +108,7 @@ def knob_value(result: Estimate, name: str) -> KnobValue:
     if name in device.facts or name in device.file.fma_per_clock:
         formats = device.file.fma_per_clock.get(name, {})
         fact = device.facts[name] if name in device.facts else max(formats.values(), key=lambda fact: fact.value)
-        return KnobValue(fact.value, fact.unit, fact.quality, fact.source)
+        return KnobValue(fact.value, fact.unit, fact.quality, device.file.sources.get(fact.source, fact.source))
     price = result.run.prices.rows[device.arch.row[name]]
     return KnobValue(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
 

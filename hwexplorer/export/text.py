@@ -67,8 +67,8 @@ def table(view: plain.Table, width: int = 0) -> str:
         rest = [c for c in rest if c not in block]
     if len(printed) == 1:
         lines += _lines(view, cells, printed, width)
-    letters = [view.columns[c] for c in printed if view.columns[c].role == "bar" and view.columns[c].help]
-    tail = [f"{column.title}: {column.help}" for column in letters]
+    shown = [view.columns[c] for c in printed if view.columns[c].help]
+    tail = [f"{c.title}: {c.help}" for c in shown if c.role == "bar" or (c.role, c.unit) == ("quantity", "x")]
     if rest and view.rows:
         names = ", ".join(dict.fromkeys(view.columns[c].title for c in rest))
         tail.append(f"{count_noun(len(rest), 'column')} more ({names}): widen, or --format csv")

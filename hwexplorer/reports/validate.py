@@ -150,7 +150,9 @@ FIGURES = columns(
     "name asked device runtime figure measured predicted ratio band is_inside",
     Column("measured", "Measured", role="quantity", of=lambda row: plain.Amount(row.measured, row.unit)),
     Column("predicted", "Predicted", role="quantity", of=lambda row: plain.Amount(row.predicted, row.unit)),
-    Column("ratio", "Ratio", help="predicted over measured", of=lambda row: row.predicted / row.measured),
+    Column(
+        "ratio", "Ratio", "x", role="quantity", help="predicted over measured", of=lambda r: r.predicted / r.measured
+    ),
     Column(
         "band", "Band", role="text", keep=1, ends=("low", "high"), of=lambda row: band_words(row.band, row.predicted)
     ),

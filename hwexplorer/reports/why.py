@@ -439,15 +439,14 @@ def _columns_of_sides(found: difference.Difference, unit: Unit = "") -> tuple[Co
 
 def _part_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:
     """Return the parts of a division of the difference, the largest ones if not all are asked for (0)."""
-    unit, parts = explained.unit, explained.groups[name]
+    unit, parts, is_product = explained.unit, explained.groups[name], explained.metric == "edp"
     shown = (
         Column("part", "Part", role="text", keep=0, of="name"),
-        *_columns_of_sides(found, unit),
-        Column("difference", "Second - first", unit, role="quantity", keep=0, of="difference"),
+        *(() if is_product else _columns_of_sides(found, unit)),  # EDP has no parts of its own, only changes of factors
+        Column("difference", "Change", unit, role="quantity", keep=0, of="difference"),
+        *[Column("fraction", "of the change", "%", keep=0, of="fraction")] * is_product,
     )
-    note = "Second - first: the difference in one factor times the mean of the other, not that of the two columns"
-    footer = (note,) * (name == "cause" and explained.metric == "edp")
-    return plain.Table(name, _TITLES[name], shown, rows(shown, _largest(parts, most) if most else parts), footer)
+    return plain.Table(name, _TITLES[name], shown, rows(shown, _largest(parts, most) if most else parts))
 
 
 def _largest(parts: Sequence[attribution.Part], most: int) -> list[attribution.Part]:

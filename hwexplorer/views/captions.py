@@ -1,6 +1,5 @@
 """Captions: the subject of figures in words, with model, scenario, node and device."""
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ from analysis.model.names import zoo
 from analysis.wording import work_word
 from hardware import precision as formats
 from hardware.base.text import count_noun, quantity
+from hardware.device import change_words
 from hardware.engines.runtime import AUTO
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
@@ -136,7 +136,7 @@ def parameter_words(name: str) -> str:
     """Return a fact or event in words, without the unit that its amount has: `clocked idle`, `tile mac`."""
     group, _, own = name.rpartition(".")
     words = own if "_" in own or not group else f"{group}_{own}"  # several memories have a `read`
-    return re.sub("_(hz|w|s|nm|bytes)$", "", words).replace("_", " ")
+    return change_words(words)
 
 
 def chain(names: Sequence[str], most: int = 12) -> str:

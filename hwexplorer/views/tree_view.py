@@ -134,7 +134,6 @@ def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Esti
         add_measured_fields(child, times, result)
 
 
-_MODIFIER = "EDP divided by its base; blank without work"
 COLUMNS = (
     Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; 2 fused: two more in its kernel"),
     Column("bar", "EDP share", "%", role="bar", keep=0, help=f"share of the model, by cause: {plain.HELP}"),
@@ -151,8 +150,9 @@ COLUMNS = (
     Column("utilization", "Util", "%", keep=6, help="share of the peak in the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
-    Column("base", "Base", "Js", keep=8, help="EDP of its arithmetic and bytes alone"),
-    Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
+    Column("base", "Base EDP", "Js", keep=8, help="EDP of its arithmetic and bytes alone"),
+    Column("modifier", "Modifier", "x", role="quantity", keep=8,
+           help="EDP over its base, that of its arithmetic and bytes alone; blank without work"),
     Column("benefit", "Saved by fusion", "Js", keep=9, help="EDP that fusion saves in this node"),
 )  # fmt: skip
 FORMAT = Column("format", "Format", role="text", keep=1, help="of its products, if layers have formats of their own")
@@ -215,13 +215,10 @@ def tree(state: State) -> plain.Table:
         rows.append(
             plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
         )
-    seconds, ratio, term = MEASURED
-    name = f"vs {result.runtime.name}"  # that of the predicted time
-    runtime_ratio = msgspec.structs.replace(ratio, title=name, short=" ".join(name.split()[:2]))
     table = plain.Table(
         "tree",
         _title(state, result),
-        (*columns, *([seconds, runtime_ratio, term] if trace_cells else ())),
+        (*columns, *(MEASURED if trace_cells else ())),
         tuple(rows),
         footer=engine.outcome(state).notes,
         notes=notes_of_trace,

@@ -218,7 +218,7 @@ def _moves(machine: WavefrontMachine) -> tuple[str, ...]:
     cycles = sum(phase.cycles for phase in machine.phases if phase.name != START) or 1.0
     schedule = sum(phase.schedule_cycles for phase in machine.phases)
     dram, chip = (quantity(size / cycles, "byte") for size in (machine.dram_bytes, machine.on_chip_bytes))
-    waits = (f"{cycles / schedule:.2g}x its schedule",) if schedule and cycles > _LONGER * schedule else ()
+    waits = (f"{cycles / schedule:.2g}x the planned cycles",) if schedule and cycles > _LONGER * schedule else ()
     return f"DRAM {dram}, chip {chip} per cycle", f"bound by {machine.bound}", *waits
 
 

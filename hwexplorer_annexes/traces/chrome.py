@@ -308,7 +308,7 @@ class RecordedEvents:
 
     def _run(self, ops: Sequence[TraceOp], busy: Sequence[Span], window: Span) -> TracedRun:
         """Return a run in a window, with its idle seconds by cause."""
-        whole = {"the host, between operators": [window]} if self.causes else {}
+        whole = {"the host between operators": [window]} if self.causes else {}
         gaps, known = {}, _clip_spans(busy, window)
         for cause, spans in (self.causes | whole).items():
             more = merge_spans([*known, *_clip_spans(spans, window)])
@@ -356,7 +356,7 @@ def _gap_causes(events: Sequence[ChromeEvent], on_device: bool) -> dict[str, lis
         "copies and waiting for them": [
             e for e in host if e.category in LAUNCHES and any(word in e.name.lower() for word in _WAITS)
         ],
-        "the host, launching": [e for e in host if e.category in (*OPERATORS, *LAUNCHES)] if on_device else [],
+        "kernel launches": [e for e in host if e.category in (*OPERATORS, *LAUNCHES)] if on_device else [],
     }
     return {name: merge_spans(e.span for e in rows) for name, rows in causes.items()}
 

@@ -51,7 +51,7 @@ SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
 RELEVANT = 0.01  # least share of the wall time of a surprise
 NAMED = 100  # characters of a kernel's name in a surprise
 NAME, TIME, SHARE = document.column("Name"), document.column("Time", "s", key="seconds"), document.column("Share", "%")
-RATIO = document.column("Ratio", "x", help="measured over predicted")
+RATIO = document.column("Ratio", "x", role="quantity", help="measured over predicted")
 OF_WALL = document.column("Share", "%", keep=1, help="share of the wall time of one run")
 TERM = document.column("Mostly", keep=2, help="the largest part of the predicted time")
 _TERMS = {

@@ -183,4 +183,4 @@ def test_surface_and_mass_limit_power() -> None:
     ):
         answer = mission.divide_tasks(limited, units, find)
         assert answer.worst == pytest.approx(2.0)
-        assert answer.flip == "needs 2.0x less power"
+        assert answer.flip == "takes 2x the power allowed"

@@ -116,7 +116,7 @@ def test_changed_facts_are_hypothetical_and_compared_with_the_device_as_it_is() 
     as_it_is = verdict([run("tpu_v4"), run("h100_sxm")])
     assert as_it_is is not None
     assert [line for line in found.lines if "What if" not in line] == list(as_it_is.lines)
-    assert found.lines[1].startswith("What if H100 had 2x memory bandwidth: EDP -")
+    assert found.lines[1].startswith("What if H100 had memory bandwidth x2: EDP -")
     assert " % against H100; TPU v4 still has " in found.lines[1]
     assert "what if: facts were changed" in describe_deviations(changed)
 

@@ -128,7 +128,7 @@ def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:
     assert sum(gaps.values()) == pytest.approx(trace.gap_s)
     assert gaps["data loading"] == pytest.approx(5e-6)
     assert gaps["copies and waiting for them"] == pytest.approx(2e-6)
-    assert gaps["the host, launching"] > 0
+    assert gaps["kernel launches"] > 0
 
 
 def state_with_a_trace(file: Path, slower: float = 3.0) -> State:

@@ -54,7 +54,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         await pilot.press(*f":trace {file}", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
         assert app.state.execution == "openvino"  # the runtime of the trace, as in the verb
-        assert "vs OpenVINO" in screen_text(app)
+        assert "vs predicted" in screen_text(app)
         await pilot.press(*":sort measured", "enter")
         assert app.session.views is not None
         assert [row.key for row in app.session.views.tree.rows if row.depth == 1][:2] == ["conv1", "maxpool"]

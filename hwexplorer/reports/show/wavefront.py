@@ -23,7 +23,7 @@ def _drawings(answer: wavefront_phases.Wavefront, state: State) -> plain.Text:
     pairs = list(zip(answer.machines, answer.states, strict=True))
     drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // 2))
     lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
-    return plain.Text("machines", "Machines", (("", (*lines, LEGEND)),), is_drawing=True)
+    return plain.Text("machines", "Devices", (("", (*lines, LEGEND)),), is_drawing=True)
 
 
 def _chain(chain: wavefront_phases.ChainedOperators) -> str:
@@ -49,10 +49,10 @@ VERB = declare.Report(
     subject=declare.Subject(options=(*declare.DEVICES.options, options.NODE), several=True),
     options=(
         options.option("--at", dest="moment", type=options.amount("fraction"), default=0.5, metavar="PART",
-                       help="part of each machine's time, 0 to 1 (default 0.5)"),
+                       help="part of each device's time, 0 to 1 (default 0.5)"),
     ),
     document=document,
-    title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
+    title=lambda answer, state: f"{answer.node} of {answer.model}, devices at {percent(answer.moment)} of their time",
     parts=(
         _drawings,
         declare.summary_text(lambda answer, state: map(_chain, answer.chains), "chains", "With what follows"),

@@ -146,10 +146,10 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
         f"EDP {quantity(report.edp_js, 'Js')}, {product}: {energy}, {quantity(report.latency_s, 's')}",
         f"{report.half_of_edp} of {report.n_subgraphs} subgraphs make half of the EDP",
         f"average power {average}; highest {peak}, in {report.peak_power_kernel}; limit {limit}, TDP {tdp}",
-        f"static power of {static} takes {percent(1 - report.efficiency)} of the energy, "
-        f"{percent(report.idle_loss_fraction)} in idle units (utilisation {percent(report.utilization, 1)})",
-        f"fusion {'saves' if benefit_js >= 0 else 'adds'} {quantity(abs(benefit_js), 'Js')} of the "
-        f"{quantity(report.edp_js + benefit_js, 'Js')} without it on the same software (`advise fusion` divides it)",
+        f"static power, {static}, takes {percent(1 - report.efficiency)} of the energy; units without work take "
+        f"{percent(report.idle_loss_fraction)} (utilisation {percent(report.utilization, 1)})",
+        f"without fusion, on the same software, the EDP would be {quantity(report.edp_js + benefit_js, 'Js')} "
+        "(`advise fusion` shows what each fusion saves)",
     )
 
 

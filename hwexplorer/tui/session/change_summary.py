@@ -2,6 +2,7 @@
 
 from analysis.estimate.metrics import METRICS
 from analysis.wording import describe_change
+from hardware.device import change_words
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
@@ -41,7 +42,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: p
         if not change or base not in values:
             return f"{base} is unchanged"
         metric = METRICS[after.metric].noun
-        return f"{change}: {metric} {delta(values[after.on] / values[base] - 1)} against the unchanged {base}"
+        return f"{change_words(change)}: {metric} {delta(values[after.on] / values[base] - 1)} against {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:

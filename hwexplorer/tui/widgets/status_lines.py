@@ -81,7 +81,8 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     for text, action in most:
         chip("text", text, action, " · ")
     chip("text", *last, "  on ")
-    chip("strong", safe(state.on), "devices", "")
+    is_baseline = len(state.devices) > 1 and state.baseline == state.on
+    chip("strong", safe(state.on), "devices", ", the baseline" * is_baseline)
     pin = pinned(state) if state.pin else None
     if pin is not None:
         other = [text for text, _ in labels(pin) if text not in settings_text(state).split(" · ")]
