@@ -116,11 +116,11 @@ structure conv2d --node relu | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
-models --on h100_sxm --family classification |
+models --on h100_sxm --family segmentation |
 models --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
 models --on hailo8 --family detection |
 models --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
-models --on coral_edge_tpu --family classification --precision int8 --sort throughput |
+models --on coral_edge_tpu --family segmentation --precision int8 --sort throughput |
 models --on tpu_v4 --family video |
 models --on xeon_8490h --family segmentation --sort accuracy | models --on jetson_nano:5w mobilenet_v2 squeezenet1_1 |
 models --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | models --on kpu_t64 alexnet |

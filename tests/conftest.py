@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from analysis.model.process.child_job import ChildJob, ModelCapture
+from hardware import device_catalog
 from hwexplorer import answer as answers
 from hwexplorer import engine
 from hwexplorer.answer import Answer
+from hwexplorer.state import State
 from tests import forks
 
 # Devices that the user made are none of the tests'.
@@ -22,7 +24,7 @@ os.environ["XDG_DATA_HOME"] = os.path.join(os.devnull, "none")
 # How long an example takes is how busy the machine is. `make test` has the same examples each time, so that it fails
 # for a change only; `make test-slow` has new ones (`--hypothesis-profile=random`).
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("suite", derandomize=True, database=None, **QUIET)
+settings.register_profile("suite", max_examples=50, derandomize=True, database=None, **QUIET)
 settings.register_profile("random", print_blob=True, **QUIET)
 settings.register_profile("fuzz", print_blob=True, **QUIET)  # a hundred times as many examples of tests/fuzz
 settings.load_profile("suite")
@@ -31,7 +33,8 @@ settings.load_profile("suite")
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "forking" in getattr(item, "fixturenames", ()):  # a process that has loaded torch takes five seconds
+        # To load torch and to capture a first model takes a process five seconds.
+        if "forking" in getattr(item, "fixturenames", ()) or {"torch", "lowered"} & vars(item.module).keys():
             item.add_marker(pytest.mark.xdist_group("captures"))
         fixtures = getattr(item, "_fixtureinfo", None)
         definitions = fixtures.name2fixturedefs.values() if fixtures else ()
@@ -65,6 +68,16 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
     pytest.importorskip("torch")
     with forks.server(tmp_path_factory.mktemp("forks")) as command:
         yield command
+
+
+@pytest.fixture
+def few_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The catalogue is every tenth device of it, and those that are shown first."""
+    few = sorted({*device_catalog._shipped()[8::10], *State().devices})
+    monkeypatch.setattr(device_catalog, "_shipped", lambda: few)
+    device_catalog._list_cached.cache_clear()
+    yield
+    device_catalog._list_cached.cache_clear()
 
 
 @pytest.fixture

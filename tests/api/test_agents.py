@@ -70,7 +70,7 @@ def questions() -> list[tuple[str, dict[str, Any]]]:
     return asked
 
 
-@every(2)
+@every(5)
 def test_fifty_answers_have_the_numbers_of_the_command_line(nth: int, capsys: pytest.CaptureFixture[str]) -> None:
     counts, listed_tools = [], ask({"id": 1, "method": "tools/list"})[0]["result"]["tools"]
     outputs = {tool["name"]: tool["outputSchema"]["properties"] for tool in listed_tools}

@@ -126,7 +126,7 @@ CALLS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
     "sorting": (Call(ordered), (8,), 0),
     "scatter": (Call(scattered), (8,), 0),
     "unfold and fold": (Call(lambda x: F.fold(F.unfold(x, 2, stride=2), (8, 8), 2, stride=2)), (3, 8, 8), 0),
-    "gru": (nn.GRU(4, 6, 2, bidirectional=True, batch_first=True), (7, 4), 7 * 2 * (18 * (4 + 6) + 18 * (12 + 6))),
+    "gru": (nn.GRU(4, 6, 2, bidirectional=True, batch_first=True), (3, 4), 3 * 2 * (18 * (4 + 6) + 18 * (12 + 6))),
     "functions and sums": (Call(functions), (8,), 0),
     "picking": (Call(picked), (8,), 0),
     "windows": (Call(windows, 1, 2, 3), (4, 8, 8), 0),
@@ -135,7 +135,7 @@ CALLS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
         (5, 8),
         5 * 8 * (24 + 8 + 2 * 16) + 2 * 5 * 5 * 8,
     ),
-    "rnn": (nn.RNN(4, 6, batch_first=True), (7, 4), 7 * 6 * 10),
+    "rnn": (nn.RNN(4, 6, batch_first=True), (3, 4), 3 * 6 * 10),
 }
 
 

@@ -8,6 +8,8 @@ import pytest
 from analysis.model import store
 from analysis.model.ir.workload import coverage
 
+pytestmark = pytest.mark.usefixtures("quick_captures")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

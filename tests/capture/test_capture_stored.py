@@ -107,6 +107,7 @@ def test_a_file_that_changes_while_it_is_captured(project: Path, file: str) -> N
     assert not store.is_ready(text)
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_compiled_code_of_an_earlier_file_is_not_what_runs(project: Path) -> None:
     """Python takes compiled code for that of a file of the same size and second."""
     layers = project / "layers.py"
@@ -117,6 +118,7 @@ def test_compiled_code_of_an_earlier_file_is_not_what_runs(project: Path) -> Non
     assert store.load(f"{project}/net.py:make(1x4)").parameters == 40
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_a_module_from_anywhere_on_the_path_counts(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_module_from_anywhere_on_the_path_counts(
     assert not store.is_ready(text)
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_the_version_of_an_installed_package_counts(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
         assert app.state.batch == 8
 
 
+@pytest.mark.usefixtures("few_devices")
 async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evidence() -> None:
     async with on_screen("resnet50@b8,fp16?limits=L<5ms,E<20mJ", size=SMALL) as (app, pilot):
         await pilot.press("a")

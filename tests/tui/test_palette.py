@@ -64,6 +64,7 @@ async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette
     assert CommandPalette(palette.explorer)._items.find(typed)[0].title.startswith(title)
 
 
+@pytest.mark.usefixtures("few_devices")
 async def test_a_limit_is_typed_where_it_is_read() -> None:
     async with on_screen("mlp") as (app, pilot):
         await chosen(app, pilot, "limit")

@@ -158,6 +158,7 @@ async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at
         assert len(app.state.devices) != 2
 
 
+@pytest.mark.usefixtures("few_devices")
 async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the_best() -> None:
     async with on_screen("mlp/h100_sxm") as (app, pilot):
         await pilot.press("a", *"L<5ms")

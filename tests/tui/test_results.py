@@ -181,7 +181,8 @@ def test_terms_explain_columns() -> None:
 # --- limits -------------------------------------------------------------------------------------------------
 
 
-async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
+@pytest.mark.usefixtures("few_devices")
+async def test_limits_grey_out_what_fails_over_all_devices() -> None:
     async with on_screen("mlp") as (app, pilot):
         await pilot.press("a", *"L<1ms,E<1mJ")
 
@@ -204,9 +205,10 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
         designs = [row for row in passing if row.cells[2] == "on paper"]
         counted = f" {len(passing) - len(designs)} of {len(catalogue_devices(on_paper=False))} pass"
         assert counted in screen_text(app).splitlines()[-1]
-        assert f"also {len(designs)} designs on paper" in table.title
+        assert f"also {len(designs)} design" in table.title
 
 
+@pytest.mark.usefixtures("few_devices")
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
     async with on_screen("resnet18@b8,fp16") as (app, pilot):
         await pilot.press("a", *"l<1ms E<50mJ", "enter")

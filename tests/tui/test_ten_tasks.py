@@ -251,7 +251,11 @@ TASKS: dict[str, tuple[Check, Way, int, Way, int]] = {
 
 @pytest.mark.parametrize("by", ["keys", "mouse"])
 @pytest.mark.parametrize("task", TASKS)
-async def test_it_is_done(task: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_done(
+    task: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if "under" in task:
+        request.getfixturevalue("few_devices")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     save(tmp_path, [node("Conv", "x w", "y")], {"x": ("N", 3, 16, 16)}, ["y"], [weight("w", 4, 3, 3, 3)])

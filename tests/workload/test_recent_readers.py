@@ -24,10 +24,11 @@ FAMILIES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("famil
 def test_a_family_has_the_parameters_of_its_modules(name: str) -> None:
     config = hf_config.parse_config(FAMILIES[name]["config"])
     step = StepSettings(phase="decode", sequence=1, kv=64)
-    whole, merged = (build(name, config, step, is_merged=is_merged) for is_merged in (False, not config.encoder))
-    assert whole.parameters == FAMILIES[name]["parameters"]
-    weights = [model.tensors.numel[model.tensors.role == WEIGHT].sum() for model in (whole, merged)]
-    assert weights[0] == weights[1]
+    merged = build(name, config, step, is_merged=not config.encoder)
+    weights = int(merged.tensors.numel[merged.tensors.role == WEIGHT].sum())
+    assert weights == FAMILIES[name]["parameters"]
+    if weights < 2**34:  # all layers of the largest take a second
+        assert build(name, config, step, is_merged=False).parameters == weights
 
 
 def test_an_unknown_type_opens_as_a_known_one_that_has_its_fields() -> None:
