@@ -99,6 +99,7 @@ def test_the_catalogue_is_chosen_from_in_silicon(asked: str) -> None:
     assert "On paper only" not in hwexplorer(*words, "--on", "gpu").out
 
 
+@pytest.mark.usefixtures("few_devices")
 def test_advice_names_silicon() -> None:
     words = ("advise", "conv2d", "--on", "gpu", "--aim", "energy")
     for extra, has in (((), False), (("--include-design-targets",), True), (("--instead", "kpu,tpu"), True)):

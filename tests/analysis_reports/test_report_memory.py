@@ -61,7 +61,7 @@ def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
         np.testing.assert_array_equal(held.workspace, scratch)
 
 
-@for_each(("model", "device", "batch", "execution"), grid.CASES[::2])
+@for_each(("model", "device", "batch", "execution"), grid.CASES[::4])
 def test_report(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = memory_report(result)

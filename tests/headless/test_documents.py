@@ -178,7 +178,7 @@ def test_a_state_string_is_the_same_as_flags_which_override_it(document: Documen
     assert told == [2, "int8", "eager", "xeon_8490h", "layer1.0.conv1"]
 
 
-@every(16)
+@every(30)
 def test_every_model_of_torchvision_has_finite_figures(nth: int, document: Document) -> None:
     names = tuple(zoo.table())
     assert len(names) == 121

@@ -18,6 +18,7 @@ from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from tests import mischief
 from tests.headless.conftest import Call
+from tests.sampling import first
 from tests.waiting import wait_until
 
 HEAVY = {"torch", "torchvision", "textual", "rich", "networkx", "sympy"}
@@ -74,8 +75,10 @@ def test_a_reader_that_goes_away(words: str) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["compare resnet18", "--help", "--version", "compare --help"])
-@pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+@pytest.mark.parametrize(
+    ("words", "redirect"),
+    [("compare resnet18", ">&-"), ("--help", ">/dev/full"), ("--version", ">&-"), ("compare --help", ">/dev/full")],
+)
 def test_an_output_that_takes_nothing(words: str, redirect: str) -> None:
     done = run(shell=f"HWEXPLORER {words} {redirect}")
     assert done.returncode == 1
@@ -90,7 +93,7 @@ def test_an_error_that_cannot_be_said(redirect: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("form", ["text", "json", "csv", "md"])
+@pytest.mark.parametrize("form", first(["text", "csv", "json", "md"], 2))
 def test_an_output_that_knows_only_ascii(form: str) -> None:
     done = run("compare", "resnet18", "--format", form, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0, "")

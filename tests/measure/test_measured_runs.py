@@ -13,7 +13,7 @@ from lab import measured_rows
 
 
 def test_each_predictable_row_is_found_by_its_estimate() -> None:
-    rows = random.Random(7).sample(measured_rows.shipped_rows((*measured_rows.MODELS, "own_models.csv.gz")), 120)
+    rows = random.Random(7).sample(measured_rows.shipped_rows((*measured_rows.MODELS, "own_models.csv.gz")), 50)
     found = 0
     for row in rows:
         try:
@@ -27,7 +27,7 @@ def test_each_predictable_row_is_found_by_its_estimate() -> None:
         times = [run.latency_s for run in runs if run.source == row["source"]]
         assert known.latency_s is None or pytest.approx(known.latency_s, rel=1e-8) in times, row
         found += 1
-    assert found > 20
+    assert found > 10
 
 
 def test_nearest_runs_are_of_the_same_model_and_size() -> None:

@@ -83,7 +83,6 @@ def test_the_action_compares_with_the_base(tmp_path: Path) -> None:
     assert code == 1
     assert "| MACs |" in summary
     assert "| FAIL | change(macs) &lt; 1% |" in summary
-    assert act(clone, model="net.msgpack.gz", options="--on t4", base=base, rules="change(macs) < 101%")[0] == 0
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["id"]))

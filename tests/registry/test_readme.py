@@ -35,8 +35,14 @@ ALL = [*QUICK, *SKILL, *(words for page in PAGES for words in commands(page))]
 
 @pytest.mark.parametrize("words", first(ALL, len([*QUICK, *SKILL])))
 def test_commands_run_as_printed(
-    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if words.startswith("search") and "--on" not in words:  # over all devices
+        request.getfixturevalue("few_devices")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "drone.toml").symlink_to(ROOT / "examples" / "missions" / "drone.toml")

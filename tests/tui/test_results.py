@@ -261,7 +261,7 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
         assert isinstance(app.screen, ResultTable)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", first([(80, 24), (120, 40)], 1))
 async def test_a_mission_is_shown_and_exported(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
