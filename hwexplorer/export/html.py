@@ -125,7 +125,7 @@ def _table(view: plain.Table) -> str:
     has_one_root = sum(row.depth == 0 for row in view.rows) == 1
     rows = "".join(_row(view, row, texts, r, has_one_root) for r, row in enumerate(view.rows, 1))
     grid = f' data-turns="{turns.strip()}"' if _is_grid(view) else ""
-    stack = ' class="stack"' if sum(map(layout.is_amount, view.columns)) > 1 else ""
+    stack = ' class="tree"' * is_tree or ' class="stack"' * (sum(map(layout.is_amount, view.columns)) > 1)
     table = f"<table{grid}{stack}><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     return f'<div class="scroll">{table}</div>{footers}'
 
