@@ -146,14 +146,15 @@ class ExplorerScreen(SizedScreen):
         self.show_lines()
         if self.overlay_screen is not None:
             return  # drawn when it is visible again
-        arrangement = (state.pane, state.zoom, state.devices, session.split)
+        arrangement = (state.pane, state.zoom, state.heat, state.devices, session.split)
         if self._arrangement not in (None, arrangement):
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
         self._arrangement = arrangement
         boxes = session.visible_boxes(state, self.size)
         for name, pane in self.panes.items():
             if name == "tree" or (name == state.pane and name in ("compare", "events")):
-                pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
+                has_bars = name in boxes and not (name == "tree" and state.heat)
+                pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if has_bars else 0)
             if name in boxes:
                 pane.redraw()
 

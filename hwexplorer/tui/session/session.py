@@ -136,7 +136,7 @@ class Session:
     def visible_boxes(self, state: states.State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
         return state_changes.arrange(
-            *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split
+            *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split, state.heat
         )
 
     def visible_views(self, state: states.State) -> tuple[str, ...]:

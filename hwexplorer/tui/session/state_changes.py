@@ -123,7 +123,9 @@ def strip_lines(height: int, devices: int) -> int:
     return min(ANSWER_LINES * (devices > 1) + 1 + devices, height // 3 + 2)
 
 
-def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
+def arrange(
+    width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0, heat: bool = False
+) -> dict[str, Box]:
     """Return the boxes of the visible panes and of `head`, `cards`, `tabs` and `foot`. From 80x20 on, cards are
     above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs and cards or
     figures; below 40x16 it has nothing else. The table of devices is visible only with focus. The tree is `split`
@@ -144,7 +146,8 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     body = (0, 1 + top, width, height - 2 - top)
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
-    return around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
+    is_alone = width < 60 or (heat and pane == "tree")  # the devices of a heat map take the width of both
+    return around | (_grid(body, pane, split) if is_grid else {"tree": body} if is_alone else _small(body, pane, split))
 
 
 def _bound_width(width: int, left: int) -> int:
@@ -155,8 +158,6 @@ def _bound_width(width: int, left: int) -> int:
 def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree, and one pane next to it: the focused one, else why. The focused one is wider."""
     x, y, width, height = body
-    if width < 60:
-        return {"tree": body}
     is_side = pane not in _MAIN
     left = _bound_width(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
     side = pane if is_side else "why"
