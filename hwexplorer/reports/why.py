@@ -33,9 +33,8 @@ from hwexplorer.options import choice, option
 from hwexplorer.reports import check
 from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
-from hwexplorer.views import answer_lines, captions, plain, tree_view
+from hwexplorer.views import answer_lines, captions, plain, tables, tree_view
 from hwexplorer.views.layout import shorten
-from hwexplorer.views.tables import merge_names, name_pattern, rows
 
 MORE = "More: --all (requests over time)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
@@ -252,7 +251,9 @@ def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
     shared, own = (len({*kernel[operators].tolist()}) for operators in (others, members))
     if 2 * shared <= own:
         return ()
-    return (f"{count_noun(shared, 'kernel')} shared with {name_pattern(result.workload.operators.path[others[0]])}",)
+    return (
+        f"{count_noun(shared, 'kernel')} shared with {tables.name_pattern(result.workload.operators.path[others[0]])}",
+    )
 
 
 def _describe_work(result: Estimate, i: int) -> str:
@@ -383,20 +384,22 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
     parts: list[plain.Table] = []
     figure, *others = columns(difference.FigureChange, "figure change unit", unit={"keep": 3})
     shown = (figure, *_columns_of_sides(found), *others)
-    figures = plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
+    figures = plain.Table("figures", "Figures", shown, tables.rows(shown, found.figures, key="figure"))
     if explained is None:
         types = columns(difference.TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
         parts = [
             figures,
-            plain.Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
-            plain.Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
+            plain.Table("operators", "Operators by type", types, tables.rows(types, found.operators), first=5),
+            plain.Table("places", "Operators that changed", PLACES, tables.rows(PLACES, found.places), first=6),
         ]
     elif is_whole:
         parts = [figures, *(_part_table(found, explained, name, 0) for name in explained.groups)]
     elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
         parts = [_part_table(found, explained, *pair) for pair in zip(explained.groups, most, strict=True)]
-    parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
+    parts.append(
+        plain.Table("findings", "Rules", check.COLUMNS, tables.rows(check.COLUMNS, found.findings, key="rule"))
+    )
     csv = figures if explained is None else _part_table(found, explained, next(iter(explained.groups)), 0)
     filled = [part for part in parts if part.rows]
     return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
@@ -446,12 +449,12 @@ def _part_table(found: difference.Difference, explained: attribution.Explanation
         Column("difference", "Change", unit, role="quantity", keep=0, of="difference"),
         *[Column("fraction", "of the change", "%", keep=0, of="fraction")] * is_product,
     )
-    return plain.Table(name, _TITLES[name], shown, rows(shown, _largest(parts, most) if most else parts))
+    return plain.Table(name, _TITLES[name], shown, tables.rows(shown, _largest(parts, most) if most else parts))
 
 
 def _largest(parts: Sequence[attribution.Part], most: int) -> list[attribution.Part]:
     """Return the largest parts, those alike but for the number of their block merged, and the sum of the others."""
-    alike = group_by(parts, lambda part: (f"{part.a:.3g}", f"{part.b:.3g}", name_pattern(part.name)))
+    alike = group_by(parts, lambda part: (f"{part.a:.3g}", f"{part.b:.3g}", tables.name_pattern(part.name)))
     merged = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
     largest = [part for part in merged[:most] if part.difference] or merged[:most]
     rest = [part for part in merged if part not in largest]
@@ -460,7 +463,7 @@ def _largest(parts: Sequence[attribution.Part], most: int) -> list[attribution.P
 
 def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
     sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
-    return attribution.Part(name=merge_names([part.name for part in parts]), unit=parts[0].unit, **sums)
+    return attribution.Part(name=tables.merge_names([part.name for part in parts]), unit=parts[0].unit, **sums)
 
 
 def _progression_page(document: difference.Progression, state: State) -> plain.Page:
@@ -504,7 +507,7 @@ def _family_table(document: difference.Progression) -> plain.Table:
         "families",
         f"Energy per inference of {document.node or document.model} by event family",
         tuple(shown),
-        rows(shown, families, key=str),
+        tables.rows(shown, families, key=str),
         footer=tuple(runs),
         is_stacked=True,
     )

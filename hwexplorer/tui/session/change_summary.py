@@ -2,7 +2,6 @@
 
 from analysis.estimate.metrics import METRICS
 from analysis.wording import describe_change
-from hardware.device import change_words
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
@@ -38,11 +37,11 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: p
         and before.on not in after.devices
     ):
         base, change = split_changes(after.on)
-        values = {card.key: card.value for card in now}
-        if not change or base not in values:
+        cards = {card.key: card for card in now}
+        if not change or base not in cards:
             return f"{base} is unchanged"
-        metric = METRICS[after.metric].noun
-        return f"{change_words(change)}: {metric} {delta(values[after.on] / values[base] - 1)} against {base}"
+        metric, change = METRICS[after.metric].noun, delta(cards[after.on].value / cards[base].value - 1)
+        return f"{cards[after.on].name}: {metric} {change} against {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:
