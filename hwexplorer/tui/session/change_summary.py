@@ -31,12 +31,8 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: p
     are the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
     compared with the unchanged device, as in the knobs."""
     changed = changed_fields(before, after)
-    if (
-        "devices" in changed
-        and split_changes(before.on)[0] == split_changes(after.on)[0]
-        and before.on not in after.devices
-    ):
-        base, change = split_changes(after.on)
+    base, change = split_changes(after.on)
+    if "devices" in changed and split_changes(before.on)[0] == base and before.on not in after.devices:
         cards = {card.key: card for card in now}
         if not change or base not in cards:
             return f"{base} is unchanged"
