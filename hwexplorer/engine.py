@@ -7,6 +7,7 @@ a person named it (`allow`). A process has one engine: this module.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -430,9 +431,7 @@ def _capture_limits(reference: model_ref.ModelRef) -> reading_budget.ProcessLimi
     """Return the limits of a capture. Raises RequestError if it would run code that was not allowed."""
     allowed = _MODELS.allowed.get(str(reference))
     if allowed is None and isinstance(reference, targets.Target) and reference.runs_code:
-        from hwexplorer.text import next_command
-
-        command = next_command.capture_command(reference)
+        command = shlex.join(("hwexplorer", "capture", *reference.words))
         raise RequestError(f"{reference.label} is not captured yet, and a state string runs no code: {command}")
     return allowed
 

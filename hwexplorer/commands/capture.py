@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,9 +22,7 @@ from hwexplorer.views.plain import Row, Table
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    target = Path(arguments.output) if arguments.output is not None else None
-    if target is not None:
-        files.check(target, overwrite=output.may_overwrite())
+    target = output.target_file(arguments)
     state = answer.state_from_arguments(arguments, CATALOGUE)
     is_stored, start = engine.is_ready(state), time.perf_counter()
     answer.capture_model(state)

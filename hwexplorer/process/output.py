@@ -31,15 +31,21 @@ def may_overwrite() -> bool:
     return WIDTH_VARIABLE not in os.environ
 
 
+def target_file(arguments: argparse.Namespace) -> Path | None:
+    """Return the file of `--output`, None without one. Raises RequestError if it cannot be written."""
+    if arguments.output is None:
+        return None
+    files.check(target := Path(arguments.output), overwrite=may_overwrite())
+    return target
+
+
 def emit(
     arguments: argparse.Namespace,
     make: Callable[[str], str],
     suffixes: Mapping[str, str] = files.SUFFIXES,
 ) -> None:
     """Make the output in the format of `--format`, else of the file's suffix. Write it to `--output` or print it."""
-    target = Path(arguments.output) if arguments.output is not None else None
-    if target is not None:
-        files.check(target, overwrite=may_overwrite())  # fail before the work, not after it
+    target = target_file(arguments)  # fail before the work, not after it
     text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else "text"))
     if target is not None:
         files.write(target, text, overwrite=may_overwrite())

@@ -34,9 +34,8 @@ Run = Callable[[Sequence[catalogue_sweep.Chunk]], Iterator[str]]
 
 def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
     """Write the sweep of every shipped torchvision model on all devices, or those of --on, chunk by chunk."""
-    target = Path(arguments.output) if arguments.output is not None else None
+    target = output.target_file(arguments)
     if target is not None:
-        files.check(target, overwrite=output.may_overwrite())
         form = files.format_of(target, SUFFIXES)
         if form == "parquet" and find_spec("pyarrow") is None:
             raise RequestError("a .parquet file needs pyarrow: pip install 'hwexplorer[parquet]'")

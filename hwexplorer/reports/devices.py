@@ -238,9 +238,6 @@ def _ends(rate: tuple[float, float, float]) -> str:
     return f"{percent(nominal)} ({low * 100:.0f} to {percent(high)})"
 
 
-# --- the verb -----------------------------------------------------------------------------------------------
-
-
 def _document(state: State, device: str | None = None, arch: str | None = None) -> DeviceList | dict[str, Any]:
     if device is None:
         devices, errors = _devices(arch)

@@ -1,6 +1,6 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore import mission
+from analysis.explore.grid import Tick
 from hardware.base.text import percent
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices
@@ -59,7 +60,7 @@ def _document(
     file: tuple[Path, ...],
     candidates: tuple[str, ...] | None,
     on_paper: bool,
-    tick: Callable[[int, int], None] | None = None,
+    tick: Tick | None = None,
 ) -> _Answer:
     def find(task: mission.Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""

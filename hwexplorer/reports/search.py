@@ -1,11 +1,11 @@
 """Find devices, batches and precisions within limits such as --max-power 20W, or those that no other beats."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from analysis.estimate.metrics import METRICS, Metric, select_metrics
 from analysis.explore import constrained_search
-from analysis.explore.grid import Point, Points, evaluate, point_columns
+from analysis.explore.grid import Point, Points, Tick, evaluate, point_columns
 from analysis.explore.odds import describe_odds
 from analysis.explore.outcome import Constraint
 from analysis.wording import describe_evidence
@@ -38,9 +38,6 @@ def limit_flags() -> dict[str, Metric]:
     }
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
-
 def _states(state: State, models: _Names, **_: object) -> tuple[State, ...]:
     return tuple(replace(state, model=name) for name in dict.fromkeys((state.model, *(models or ()))))
 
@@ -55,7 +52,7 @@ def _document(
     power_modes: bool,
     on_paper: bool,
     caps: bool,
-    tick: Callable[[int, int], None] | None = None,
+    tick: Tick | None = None,
     **given: float | None,
 ) -> constrained_search.ConstrainedSearch:
     limits = [

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.document import Column, columns, record
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.explore.grid import Best, Crossing, Point, Points, evaluate, point_columns
+from analysis.explore.grid import Best, Crossing, Point, Points, Tick, evaluate, point_columns
 from analysis.model.transformer.transformer_request import MOST_CLIENTS
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
@@ -58,7 +58,7 @@ def _document(
     power_modes: bool,
     image_sizes: _Wholes,
     on_paper: bool,
-    tick: Callable[[int, int], None] | None = None,
+    tick: Tick | None = None,
     **_: object,
 ) -> Sweep:
     formats = tuple(dict.fromkeys(precisions or (state.precision,)))

@@ -1,9 +1,8 @@
 """Next steps that the analysis suggests, as shell commands."""
 
-from shlex import quote
+from shlex import join
 
 from analysis.explore.comparison import NextStep
-from analysis.model.names.targets import Target
 from hwexplorer.settings import defaults_of
 
 
@@ -18,9 +17,4 @@ def command(step: NextStep) -> str:
             words += [f"--{name}", str(value)]
     if step.image_size is not None:
         words += ["--image-size", str(step.image_size)]
-    return " ".join(map(quote, words))
-
-
-def capture_command(target: Target) -> str:
-    """Return the command that lets the code of a user's model run."""
-    return " ".join(map(quote, ("hwexplorer", "capture", *target.words)))
+    return join(words)

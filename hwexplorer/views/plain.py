@@ -268,7 +268,7 @@ LOOKS = (
     Look("power limit", "limit", "#ef7fc0", "#c8488f", "bright_magenta", "%", "p"),
     Look("static", "static", "#77828f", "#98a1aa", "bright_black", ":", "s"),
 )
-assert len(LOOKS) == len(CAUSES)
+CAUSE_NAMES = {cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}
 _LEAST = 1e-9  # fraction of the width; a shorter bar is one cell of its largest part
 HELP = ", ".join(f"{look.texture} {look.name}" for look in LOOKS)
 

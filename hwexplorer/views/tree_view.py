@@ -30,7 +30,7 @@ from hwexplorer.views.captions import name_work, place_in_words
 from hwexplorer.views.device_rows import rank_devices
 
 RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
-TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, plain.LOOKS, strict=True)}}
+TERMS = {"": "", **plain.CAUSE_NAMES}
 
 
 class NodeTime(Protocol):
@@ -178,7 +178,28 @@ def tree(state: State) -> plain.Table:
     add_up = tree_figures.sum_over_branches(result, branches)
     level = tree_figures.branch_figures(result, branches, add_up)
     parts = _shares_by_cause(result, add_up, state.metric)
+    facts = np.stack([~figures.fused, ~result.workload.operators.has_rule]).astype(np.float64)
+    are_separate, without_rule = (add_up(facts) > 0).tolist()  # for any operator of a node
+    measured = _trace_cells(state, result, branches)
+    by_key = _cells(figures, nodes, level, parts, add_up, are_separate) | measured | _changes_since_pin(state, branches)
+    columns = _columns(state, result, bool(measured))
+    cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     is_falling = state.descending != (state.sort in ("graph", "name"))
+    rows: list[plain.Row] = []
+    for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0), measured), is_falling):
+        depth, branch = nodes[i]
+        kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
+        dim = branch.kind == "operator" and without_rule[i]
+        rows.append(
+            plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
+        )
+    notes = tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
+    footer = engine.outcome(state).notes
+    return name_work(plain.Table("tree", _title(state, result), columns, tuple(rows), footer, notes), result)
+
+
+def _columns(state: State, result: Estimate, is_measured: bool) -> tuple[Column, ...]:
+    """Return the columns of a tree: those of the formats, the pin and the trace only if there are such."""
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     shown: dict[str, dict[str, Any]] = {
         "bar": {"title": METRIC_TITLE[state.metric]},
@@ -192,38 +213,27 @@ def tree(state: State) -> plain.Table:
     ]
     if result.formats:
         columns.insert(1, FORMAT)
-    trace_cells, notes_of_trace = _trace_cells(state, result, branches)
-    facts = np.stack([~figures.fused, ~result.workload.operators.has_rule]).astype(np.float64)
-    are_separate, without_rule = (add_up(facts) > 0).tolist()  # for any operator of a node
-    by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
-    if state.pin:
-        now, before = (costs_by_node(side, branches) for side in (state, pinned(state) or state))
-        for metric in (state.metric,) if state.metric in CHANGES else CHANGES:
-            after, change = CHANGES[metric]
-            by_key[change.key] = [
-                a / b - 1.0 if a is not None and b else None for a, b in zip(now[metric], before[metric], strict=True)
-            ]
-            columns.insert([column.key for column in columns].index(after) + 1, change)
-    cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
-    if trace_cells:
-        cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
-    rows: list[plain.Row] = []
-    for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0), trace_cells), is_falling):
-        depth, branch = nodes[i]
-        kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
-        dim = branch.kind == "operator" and without_rule[i]
-        rows.append(
-            plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
-        )
-    table = plain.Table(
-        "tree",
-        _title(state, result),
-        (*columns, *(MEASURED if trace_cells else ())),
-        tuple(rows),
-        footer=engine.outcome(state).notes,
-        notes=notes_of_trace,
-    )
-    return name_work(table, result)
+    for after, change in _change_columns(state).values():
+        columns.insert([column.key for column in columns].index(after) + 1, change)
+    return (*columns, *(MEASURED if is_measured else ()))
+
+
+def _change_columns(state: State) -> dict[str, tuple[str, Column]]:
+    """Return the columns of changes since the pin, by metric."""
+    return {name: change for name, change in CHANGES.items() if state.pin and state.metric in (name, "edp")}
+
+
+def _changes_since_pin(state: State, branches: list[tree_figures.Branch]) -> dict[str, Sequence[Cell]]:
+    """Return the cells of changes since the pin, by the key of their column."""
+    if not state.pin:
+        return {}
+    now, before = (costs_by_node(side, branches) for side in (state, pinned(state) or state))
+    return {
+        change.key: [
+            a / b - 1.0 if a is not None and b else None for a, b in zip(now[metric], before[metric], strict=True)
+        ]
+        for metric, (_, change) in _change_columns(state).items()
+    }
 
 
 def _sorted_places(
@@ -245,20 +255,16 @@ def _sorted_places(
         )
 
 
-def _trace_cells(
-    state: State, result: Estimate, branches: list[tree_figures.Branch]
-) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
-    """Return the cells of measured times, and the notes on the trace. Both are empty if the state names no trace."""
-    if not state.trace:
-        return [], ()
+def _trace_cells(state: State, result: Estimate, branches: list[tree_figures.Branch]) -> dict[str, Sequence[Cell]]:
+    """Return the cells of measured times by the key of their column; empty without a trace."""
     times = measured_times(state, result)
+    if times is None:
+        return {}
     no_cells: tuple[Cell, ...] = (None, None, "")  # a trace has neither the host's work nor parts of a kernel
-    cells = [
-        no_cells if branch.kind in ("host", "part") else measured_cells(times, branch.members)
-        for branch in branches
-        if times
-    ]
-    return cells, tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
+    rows = (
+        no_cells if branch.kind in ("host", "part") else measured_cells(times, branch.members) for branch in branches
+    )
+    return dict(zip((column.key for column in MEASURED), zip(*rows, strict=True), strict=True))
 
 
 def node_key(result: Estimate, path: str) -> str:
@@ -416,11 +422,11 @@ def _ranks(
     branches: list[tree_figures.Branch],
     level: tree_figures.TreeLevel,
     share: Floats,
-    trace_cells: list[tuple[Cell, ...]],
+    measured: dict[str, Sequence[Cell]],
 ) -> Sequence[Any]:
     """Return the sort key of each node."""
-    if sort in TRACE_SORTS and trace_cells:
-        return [cells[TRACE_SORTS.index(sort)] or 0.0 for cells in trace_cells]
+    if sort in TRACE_SORTS and measured:
+        return [value or 0.0 for value in measured[sort]]
     if sort in ("graph", "name"):
         return range(len(branches)) if sort == "graph" else [branch.key for branch in branches]
     figures = {"latency": level.latency_s, "energy": level.energy_j}.get(sort, share)
@@ -446,18 +452,17 @@ def subtree(state: State) -> plain.Table:
 def heat(table: plain.Table, state: State) -> plain.Table:
     """Return the tree with each row's own figure on each device, `fused` if it adds no time to its kernel. The existing
     device with the least wins; a design on paper and a device without room for the model never do."""
-    branches = [
-        branch for _, branch in tree_figures.draw_outline(engine.result(state), state.by, state.split_branches).walk()
-    ]
-    keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
-    figures = {name: costs_by_node(replace(state, devices=names, on=name), branches) for name in names}
-    places = {key: place for place, key in enumerate(keys)}
+    names = with_unchanged(state.devices)
+    outline = tree_figures.draw_outline(engine.result(state), state.by, state.split_branches)
+    branches = [branch for _, branch in outline.walk()]
+    places = {branch.key: place for place, branch in enumerate(branches)}
+    figures = {name: costs_by_node(replace(state, devices=names, on=name), branches)[state.metric] for name in names}
     rivals = [name for name in names if engine.result(state, name).fits and engine.device(name).silicon]
     kept_columns = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
     wins: Counter[str] = Counter()
     order, rows = rank_devices(state), []
     for row in table.rows:
-        values = {name: costs[state.metric][places[row.key]] for name, costs in figures.items()}
+        values = {name: costs[places[row.key]] for name, costs in figures.items()}
         winner = _least(values, rivals)
         if row.depth == 1:
             wins[winner] += 1
@@ -465,18 +470,23 @@ def heat(table: plain.Table, state: State) -> plain.Table:
         rows.append(replace(row, cells=(*(row.cells[i] for i in kept_columns), *of_devices, winner)))
     kept = [replace(table.columns[i], keep=2 * (i > 0)) for i in kept_columns]  # the share falls away before a device
     columns = [*kept, *(_column(name, state, order) for name in order), WINS]
+    footer = _count_wins(wins, state.metric) or table.footer
+    if left_out := [engine.marked_key(name) for name in names if not engine.device(name).silicon]:
+        footer += (f"not counted: {', '.join(left_out)}",)
+    labels = ", ".join(engine.device(name).label for name in names)
+    title = f"{table.title.rpartition(' on ')[0]} on {labels}"
+    return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+
+
+def _count_wins(wins: Counter[str], metric: str) -> tuple[str, ...]:
+    """Return a line on which device has the least in how many parts; nothing if no device has."""
     parts, not_compared = wins.total(), wins.pop("", 0)
     counted = [
         *(f"{engine.marked_key(name)} {count}" for name, count in wins.most_common() if name != TIE),
         *[f"{wins[TIE]} tied"] * (wins[TIE] > 0),
         *[f"{not_compared} not compared, since a kernel hides them"] * (not_compared > 0),
     ]
-    footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {', '.join(counted)}",) if wins else table.footer
-    if left_out := [engine.marked_key(name) for name in names if not engine.device(name).silicon]:
-        footer += (f"not counted: {', '.join(left_out)}",)
-    labels = ", ".join(engine.device(name).label for name in names)
-    title = f"{table.title.rpartition(' on ')[0]} on {labels}"
-    return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+    return (f"least {METRICS[metric].noun} of {parts} parts: {', '.join(counted)}",) if wins else ()
 
 
 def _column(name: str, state: State, order: Sequence[str]) -> Column:

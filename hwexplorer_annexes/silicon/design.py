@@ -221,9 +221,6 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
     )
 
 
-# --- the section of the verb ------------------------------------------------------------------------------------------
-
-
 def _device(design: Design) -> str:
     return design.changes or design.device
 

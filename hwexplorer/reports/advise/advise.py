@@ -171,9 +171,6 @@ def _combine(result: Estimate, others: Sequence[tuple[Suggestion, Estimate]], ai
     return combined if run.fits and gain(combined, now, aim) > most else None
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
-
 _Document = Advice | FormatPlan | FusionPlan
 
 

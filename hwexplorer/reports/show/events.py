@@ -92,9 +92,6 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     )
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
-
 class EventGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The sum of the events of a family, a row above theirs; `component` is that of the largest."""
 

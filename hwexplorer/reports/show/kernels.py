@@ -229,9 +229,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     )
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
-
 def _summary(report: KernelReport, state: State) -> list[str]:
     bounds = ", ".join(f"{b.bound} {b.count} ({percent(b.time_fraction)})" for b in report.bounds if b.count)
     unit, _, form = report.peak.partition(".")

@@ -3,7 +3,7 @@
 Other verbs show it over several loads, changes, devices and layouts if the model is under a load.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, product
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
-from analysis.explore.grid import Ranking, try_each
+from analysis.explore.grid import Ranking, Tick, try_each
 from analysis.explore.odds import LIKELY, SAFE
 from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.serving import deployment, served_load
@@ -206,9 +206,7 @@ class LoadSearch(Struct, frozen=True, kw_only=True):
     commands: tuple[deployment.CommandLine, ...]
 
 
-def _search(
-    state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
-) -> LoadSearch:
+def _search(state: State, most: int, order: str, tick: Tick | None = None, **given: Any) -> LoadSearch:
     """Serve the load of a state on each device in each layout of at most `most` devices. Use as many replicas, or
     prefill and decode engines, as keep up and satisfy the limits."""
     request, _ = engine.load_of(state)

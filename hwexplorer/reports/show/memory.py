@@ -238,9 +238,6 @@ def _savings(result: Estimate) -> Iterator[Saving]:
         )
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
-
 SAVINGS = (
     *document.columns(Saving, "change peak saved"),
     document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),

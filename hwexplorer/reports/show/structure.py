@@ -453,8 +453,6 @@ def _node_data(name: str, report: Any, state: State) -> str:
     return json.dumps({report.model: data}) + "\n"
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
 KINDS, BUCKETS = columns(KindCount), columns(ValueRange)
 STAGES = (
     *columns(Stage, "stage"),

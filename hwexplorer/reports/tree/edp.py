@@ -26,13 +26,12 @@ from hwexplorer.views.captions import energy_words, metric_word
 from hwexplorer.views.tables import rows
 
 FIRST = 10  # parts in brief text
-_LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, plain.LOOKS, strict=True)}
 
 
 class CausePart(msgspec.Struct, frozen=True, kw_only=True):
     """The part of one cause in the energy, time and EDP of the node; fractions are of the node's."""
 
-    cause: Annotated[str, column("Cause", shown=_LOOK_NAMES)]
+    cause: Annotated[str, column("Cause", shown=plain.CAUSE_NAMES)]
     share: Annotated[float, column("of the EDP", "%")]
     edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
@@ -113,8 +112,6 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
         fusion_benefit_js=float(tree_figures.fusion_benefit(whole)[members].sum()) * (path != tree_figures.HOST),
     )
 
-
-# --- the verb ---------------------------------------------------------------------------------------------------------
 
 NODES = (
     Column("name", "Node", role="text", keep=0),

@@ -177,8 +177,6 @@ def _columns(level: tree_figures.TreeLevel, i: int, batch: int) -> dict[str, Any
     }
 
 
-# --- the verb ---------------------------------------------------------------------------------------------------------
-
 _BY_HELP = "rows of the tree (default: module in text and HTML, subgraph in --all, JSON and CSV)"
 FOLD, LINES = 1.0, 26  # brief text folds rows below this share in %, and has at most so many rows
 DETAILS = ("cumulative", "utilization", "macs", "dram", "base", "modifier", "benefit")
