@@ -7,13 +7,14 @@ only if the one before it fits.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from math import log, sqrt
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from analysis.estimate.estimate import Estimate, estimate
-from analysis.model.ir.workload import Ints, batch_words, refusal
+from analysis.estimate.estimate import Estimate, estimate, estimate_batches
+from analysis.model.ir.workload import Floats, Ints, batch_words, refusal
 from analysis.model.training.step import change_settings, optimizer_name
 from analysis.model.training.training_request import Training
 from hardware.base.errors import RequestError
@@ -28,19 +29,38 @@ BATCH_FACTORS = (4, 16, 64, 256)
 WORTH = 1.1  # gain from which a change is worth naming
 ENOUGH = 0.7  # of the logarithm of the largest gain: the smallest batch with it is preferred to larger ones
 LOW_UTILIZATION = 0.3  # of the peak, below which a larger batch may fill the device
+Result = TypeVar("Result")
 
 
-class Alternative(msgspec.Struct, frozen=True):
-    """An estimate that differs from another in one setting: the `kind` of setting, the `change` in words (`batch 32`),
+class Costs(msgspec.Struct, frozen=True):
+    """What is kept of an estimate to compare it with others: the latency and energy of its operators, (n,)."""
+
+    batch: int
+    fits: bool
+    energy_j_per_inference: float
+    latency_s: Floats
+    energy_j: Floats
+
+
+class Alternative(msgspec.Struct, Generic[Result], frozen=True):
+    """A result that differs from another in one setting: the `kind` of setting, the `change` in words (`batch 32`),
     and the `setting` as a state of the screen spells it (`b32`)."""
 
     kind: str
     change: str
     setting: str
-    result: Estimate
+    result: Result
 
 
-@memoize(large=True)
+Tried = Alternative[Costs]
+
+
+def _costs(result: Estimate) -> Costs:
+    """Return the costs of an estimate. They are copied, as its arrays may be parts of those of several batches."""
+    operators = result.run.latency_s.copy(), result.run.energy_j.copy()
+    return Costs(result.scenario.batch, result.fits, result.energy_j_per_inference, *operators)
+
+
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
     """Estimate with one field of the scenario, or setting of training, changed. Return None if the model or device does
     not allow it."""
@@ -52,24 +72,34 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
         return None
 
 
-def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
+_keep_estimate = memoize(large=True)(_estimate_with)
+
+
+def _change_setting(
+    result: Estimate, kind: str, name: str, value: int | str, words: str = ""
+) -> list[Alternative[Estimate]]:
     """Return the alternative as a list, empty if it is invalid. `words`, by default name and value, describe it."""
-    other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
+    other, setting = _keep_estimate(result, name, value), f"b{value}" if name == "batch" else str(value)
     return [] if other is None else [Alternative(kind, words or f"{name} {value}", setting, other)]
 
 
-def larger_batches(result: Estimate) -> Iterator[Alternative]:
-    """Yield alternatives with multiples of the batch, as long as the model fits. A load decides its batch itself."""
-    for factor in BATCH_FACTORS if ":serve" not in result.workload.name else ():
-        batch = result.scenario.batch * factor
-        words = batch_words(result.workload, batch)
-        found = [] if refusal(result.workload, batch) else _change_setting(result, "batch", "batch", batch, words)
-        if not found or not found[0].result.fits:
-            return
-        yield found[0]
+@memoize(large=True)
+def _try_setting(result: Estimate, kind: str, name: str, value: str) -> Tried | None:
+    other = _estimate_with(result, name, value)
+    return None if other is None else Tried(kind, f"{name} {value}", value, _costs(other))
 
 
-def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> Iterator[Alternative]:
+@memoize(large=True)
+def larger_batches(result: Estimate) -> list[Tried]:
+    """Try multiples of the batch, as long as the model fits. A load decides its batch itself."""
+    workload, batches = result.workload, [result.scenario.batch * factor for factor in BATCH_FACTORS]
+    known = takewhile(lambda batch: not refusal(workload, batch), batches if ":serve" not in workload.name else ())
+    others = estimate_batches(workload, result.device, result.scenario, tuple(known))
+    costs = map(_costs, takewhile(lambda other: other.fits, others))
+    return [Tried("batch", batch_words(workload, each.batch), f"b{each.batch}", each) for each in costs]
+
+
+def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> Iterator[Alternative[Estimate]]:
     """Yield alternatives of every precision that suits the model and is a candidate, the widest first."""
     for name in KEYS:
         precision = parse(name)
@@ -77,20 +107,14 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
             yield from _change_setting(result, "precision", "precision", name)
 
 
-def widest_that_fits(result: Estimate) -> Alternative | None:
+def widest_that_fits(result: Estimate) -> Alternative[Estimate] | None:
     """Return the alternative with the widest of the narrower weights that fit in memory, None if none fits."""
     stored = FORMATS[result.plan.weights].bytes
     narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
     return next((other for other in narrower if other.result.fits), None)
 
 
-def fused_executions(result: Estimate) -> Iterator[Alternative]:
-    """Yield alternatives with execution modes that fuse more."""
-    for mode in MODES[MODES.index(result.execution) + 1 :]:
-        yield from _change_setting(result, "fusion", "execution", mode)
-
-
-def training_settings(result: Estimate) -> Iterator[Alternative]:
+def training_settings(result: Estimate) -> Iterator[Alternative[Estimate]]:
     """Yield a step of training that computes its blocks again, and if it does not fit, each setting with which it does:
     the fewest parts of its batch, an optimizer of 8 bits, a part of all weights on each device, adapters."""
     step = result.workload.training
@@ -126,15 +150,16 @@ def _changes(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(new).items() if value != getattr(old, name)}
 
 
-def alternatives(result: Estimate) -> Iterator[Alternative]:
+def alternatives(result: Estimate) -> Iterator[Alternative[Estimate]]:
     """Yield every alternative that keeps the device: the best batch, and all other settings that run as asked."""
     device, work = result.device, result.workload.work
     larger = best_batch(result)
     if larger is not None:
-        yield larger
+        yield from _change_setting(result, larger.kind, "batch", larger.result.batch, larger.change)
     yield from training_settings(result)
     yield from precisions(result, lambda precision: _is_narrower_as_asked(result, precision))
-    yield from fused_executions(result)
+    for execution in MODES[MODES.index(result.execution) + 1 :]:
+        yield from _change_setting(result, "fusion", "execution", execution)
     for name, runtime in runtimes().items():
         if name != result.runtime.id and runtime.fits(device, work):
             for other in _change_setting(result, "runtime", "execution", name, f"runtime {name}"):
@@ -180,16 +205,17 @@ class Gain(msgspec.Struct, frozen=True):
         return sqrt(self.speedup * self.energy_ratio)
 
 
-def gain_per_inference(now: Estimate, after: Estimate, members: Ints | None = None) -> Gain:
+def gain_per_inference(now: Estimate, after: Estimate | Costs, members: Ints | None = None) -> Gain:
     """Return the gain of an estimate over another of the same model, for some of its operators or all."""
     chosen = slice(None) if members is None else members
-    times = after.scenario.batch / now.scenario.batch
-    before_s, after_s = (float(side.run.latency_s[chosen].sum()) for side in (now, after))
-    before_j, after_j = (float(side.run.energy_j[chosen].sum()) for side in (now, after))
+    costs = after if isinstance(after, Costs) else _costs(after)
+    times = costs.batch / now.scenario.batch
+    before_s, after_s = (float(side.latency_s[chosen].sum()) for side in (now.run, costs))
+    before_j, after_j = (float(side.energy_j[chosen].sum()) for side in (now.run, costs))
     return Gain(before_s / after_s * times if after_s else 0.0, before_j / after_j * times if after_j else 0.0)
 
 
-def best_batch(result: Estimate, members: Ints | None = None) -> Alternative | None:
+def best_batch(result: Estimate, members: Ints | None = None) -> Tried | None:
     """Return the smallest larger batch with nearly the gain of the best one; None if no gain is worth naming."""
     larger = [(other, gain_per_inference(result, other.result, members).mean) for other in larger_batches(result)]
     most = max((mean for _, mean in larger), default=0.0)
@@ -198,21 +224,21 @@ def best_batch(result: Estimate, members: Ints | None = None) -> Alternative | N
     return next(other for other, mean in larger if mean >= WORTH and log(mean) >= ENOUGH * log(most))
 
 
-def best_setting(result: Estimate, members: Ints | None = None) -> Alternative | None:
+def best_setting(result: Estimate, members: Ints | None = None) -> Tried | None:
     """Return the setting that helps a model, or some operators of it, most: a batch or execution that leaves results as
     they are, else the next narrower precision. Return None if no gain is worth naming."""
     batch = best_batch(result, members) if result.utilization < LOW_UTILIZATION else None
     bits = FORMATS[parse(result.scenario.precision).weights].bits
     narrower = [name for name in NARROWER if FORMATS[parse(name).weights].bits < bits][:1]
-    candidates = (
-        [*([batch] if batch else []), *fused_executions(result)],
-        [other for name in narrower for other in _change_setting(result, "precision", "precision", name)],
-    )
-    for others in candidates:
+    more_fused = MODES[MODES.index(result.execution) + 1 :]
+    for others in (
+        [batch, *(_try_setting(result, "fusion", "execution", mode) for mode in more_fused)],
+        (_try_setting(result, "precision", "precision", name) for name in narrower),
+    ):
         gains = [
             (gain_per_inference(result, other.result, members).mean, other)
             for other in others
-            if other.result.fits or not result.fits
+            if other is not None and (other.result.fits or not result.fits)
         ]
         mean, best = max(gains, key=lambda pair: pair[0], default=(0.0, None))
         if mean >= WORTH:

@@ -180,7 +180,7 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
     best = recommendations(results)["balance"] or results[0].device.key
     steps = [NextStep("tree", model, (best,), scenario), NextStep("show events", model, (best,), scenario)]
     settings = [setting for result in results if (setting := best_setting(result)) is not None]
-    batches = [setting.result.scenario.batch for setting in settings if setting.kind == "batch"]
+    batches = [setting.result.batch for setting in settings if setting.kind == "batch"]
     if batches:
         larger = msgspec.structs.replace(scenario, batch=max(batches))
         steps.append(NextStep("compare", model, tuple(result.key for result in results), larger))

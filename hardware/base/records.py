@@ -125,13 +125,13 @@ class _Slice(local):
 class Slices:
     """A context that pauses work after SLICE_S of processor time, before it computes another large result (`pause`).
     While `is_paused`, it is to be begun again in the same context, whose slices grow: it ends even if results are
-    dropped."""
+    dropped. The first slice takes `length_s`."""
 
     SLICE_S: ClassVar[float] = 0.03
     now: ClassVar[_Slice] = _Slice()
 
-    def __init__(self) -> None:
-        self.is_paused, self._length_s = False, Slices.SLICE_S
+    def __init__(self, length_s: float | None = None) -> None:
+        self.is_paused, self._length_s = False, Slices.SLICE_S if length_s is None else length_s
 
     @property
     def is_long(self) -> bool:

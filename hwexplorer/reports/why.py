@@ -95,7 +95,7 @@ def next_step(state: State) -> NodeGain | None:
     if best is None or (gain := gain_per_inference(result, best.result)).mean < WORTH:
         return None
     name = best.change if best.kind == "batch" else best.setting
-    larger = best.result.scenario.batch / result.scenario.batch
+    larger = best.result.batch / result.scenario.batch
     return NodeGain(best.setting, name, gain.speedup, gain.energy_ratio, larger / (gain.speedup or 1.0))
 
 

@@ -1,6 +1,6 @@
 """Colours by role, for each theme, and single cells drawn in them. No role conveys its meaning by colour alone."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -11,7 +11,6 @@ from analysis.document import Cell
 from hardware.base.text import safe
 from hwexplorer.text.number_format import to_ascii
 from hwexplorer.views.plain import LOOKS, NUMBERS, Amount, Row, Table, cells
-from hwexplorer.views.tables import keep_columns, repeats_bar
 
 THEMES = ("dark", "light", "ansi")
 PLAIN, CURSOR, BLURRED = 0, 1, 2  # a cell's background: normal, the cursor row, a cursor row without focus
@@ -105,12 +104,6 @@ def plain(text: Cell, palette: Palette) -> str:
     """Return a cell as text without control characters, in ASCII if the palette is."""
     cleaned = safe(text)
     return to_ascii(cleaned) if palette.ascii else cleaned
-
-
-def drop_columns(table: Table, hide: Collection[str]) -> Table:
-    """Return the table without columns of the hidden roles (a delta while diff is off) and repeated numbers of bars."""
-    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not repeats_bar(table, i)]
-    return table if len(keep) == len(table.columns) else keep_columns(table, keep)
 
 
 def bar(fraction: float, width: int, ascii: bool = False) -> str:

@@ -11,7 +11,7 @@ from hardware.base.errors import RequestError
 from hardware.base.records import Slices
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import state_changes
-from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.session import Changed, Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 ROWS_DELAY_S = 0.03  # after a key, before the views of the rows around the cursor: two small ones each
@@ -57,11 +57,14 @@ class Prefetch:
     def _steps(self) -> Iterator[float]:
         """Yield after each step the seconds until the next one."""
         session = self._session
-        while session.count_limits():
+        while session.state.limits and session.limits.compute_some(session.state):
+            session.emit(Changed("limits"))
             yield PAUSE_S
         if session.state == self.done:
             return
-        yield from self._compute(self._row_states())
+        rows, place = self._rows, self._rows.cursor
+        near = *rows.visible[place + 1 : place + 2], *rows.visible[max(place - 1, 0) : place]
+        yield from self._compute(replace(session.state, at=rows.table.rows[row].key) for row in near)
         yield SETTINGS_DELAY_S - ROWS_DELAY_S
         if len(self._rows.table.rows) * len(session.state.devices) <= ROWS_MAX:
             yield from self._compute(self._setting_states())
@@ -79,12 +82,6 @@ class Prefetch:
                     yield PAUSE_S
                     if not slices.is_paused:
                         break
-
-    def _row_states(self) -> Iterator[State]:
-        rows, state = self._rows, self._session.state
-        for place in (rows.cursor + 1, rows.cursor - 1):
-            if 0 <= place < len(rows.visible):
-                yield replace(state, at=rows.table.rows[rows.visible[place]].key)
 
     def _setting_states(self) -> Iterator[State]:
         state = self._session.state

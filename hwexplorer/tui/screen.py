@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from textual import events
-from textual.geometry import Region
 from textual.layout import Layout
-from textual.strip import Strip
 from textual.timer import Timer
 
 from analysis import wording
@@ -109,10 +107,6 @@ class ExplorerScreen(SizedScreen):
             self.show_lines()
             self.call_after_refresh(self.session.attempt, self.show)  # panes that become visible need their views
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Return no lines once panes and lines are laid out, since they cover the screen."""
-        return [] if len(self._compositor.visible_widgets) > 1 else super().render_lines(crop)
-
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key. If all of
         # it is to be painted again, as at the start and after a new size, nothing is painted before.
@@ -160,51 +154,52 @@ class ExplorerScreen(SizedScreen):
 
     def _fill_panes(self, views: Views) -> None:
         session, state = self.session, self.state
-        later = session.later_views(state)
-        if all(session.cache.has(name, state) for name in later):
-            self._fill_later(views, later)
-        else:
-            self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
-            self.panes["why"].caption = []
-            self.call_after_refresh(self._show_later, views, Slices())
         for name in session.visible_views(state):
             if (pane := self.panes.get("why" if name == "plot" else name)) is not None:
                 pane.fill(views)
+        # What needs no large result is drawn at once, but for the first frame.
+        if self.prefetch is None or not self._fill_later(views, Slices(0.0)):
+            self.panes["why"].caption, self.strip.advice = [], ""
+            self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
+            self.call_after_refresh(self._show_later, views, Slices())
 
-    def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
-        limits = self.session.limits.describe_no_pass(self.state, views.cards)
-        verdict = (line for line in views.answer if not line.startswith(wording.ASIDES))
-        answer = (limits, views.pin_sentence, *verdict) if "answer" in later else ()
+    def _fill_later(self, views: Views, slices: Slices) -> bool:
+        """Compute and take what is shown after the first drawing of a state. Return False if the slice is over."""
+        later, answer = self.session.later_views(self.state), tuple[str, ...]()
+        with slices:
+            views.make(later)
+        if slices.is_paused:
+            return False
+        if "answer" in later:
+            limits = self.session.limits.describe_no_pass(self.state, views.cards)
+            verdict = (line for line in views.answer if not line.startswith(wording.ASIDES))
+            answer = tuple(filter(None, (limits, views.pin_sentence, *verdict)))
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
             self.strip.advice = text and f"try {text.partition(':')[0]}"
             text = text and (whole(text, room, ", ") or whole(f"try {text}", room, ":"))  # with its price, or neither
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
-        self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
+        self.strip.show(views.cards, self.state.on, self.state.metric, answer)
+        return True
 
     def _show_limits(self) -> None:
         """Draw how many devices of the catalogue pass the limits, as far as they are counted."""
-        views = self.session.views
-        if views is not None and self.session.cache.has("answer", self.state):
-            self._fill_later(views, ("answer",))
+        if self.session.views is not None:
+            self._fill_later(self.session.views, Slices(0.0))
         self.show_lines()
 
     def _show_later(self, views: Views, slices: Slices) -> None:
         """Compute, in slices, what is shown after the first drawing of a state, and draw it unless there is another."""
-        later = self.session.later_views(self.state)
         if views is not self.session.views or not self.is_running:
             return
         try:
-            with slices:
-                views.make(later)
-            if slices.is_paused:
+            if not self._fill_later(views, slices):
                 self.set_timer(PAUSE_S, partial(self._show_later, views, slices))
                 return
         except Exception as error:  # our own bug: the rest of the screen is still right
             self.session.report_failure(error)
             return
-        self._fill_later(views, later)
         self.show_lines()
         self.panes["why"].redraw()
 

@@ -1,7 +1,8 @@
 """A screen that has the size of its terminal, whatever size its messages tell, and the ground of a theme."""
 
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.strip import Strip
 
 from hwexplorer.tui.palette import COLOURS
 
@@ -13,6 +14,11 @@ class SizedScreen(Screen[None], inherit_css=False):
         # Each layout sends the screen the size that it had. Two sizes in a row, each overtaken by the message of the
         # other, would be laid out by turns for ever.
         super()._screen_resized(self.app.size)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return no lines once panes and lines are laid out, since they cover the screen. Textual would keep the lines
+        of a screen after its end."""
+        return [] if len(self._compositor.visible_widgets) > 1 else super().render_lines(crop)
 
     def take_ground(self, theme: str) -> None:
         """Have the ground of a theme behind what is drawn."""

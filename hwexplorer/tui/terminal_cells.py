@@ -50,7 +50,7 @@ class TerminalCells:
                 line, x = int(row), int(column)
             elif piece:
                 cells = self._lines.setdefault(line, {})
-                inked, blank = _style(style, link), _blank(style, link)
+                inked, blank = _styles(style, link)
                 for character in piece:
                     cell = character, blank if character == " " else inked
                     if cells.get(x) != cell and x <= self.columns:
@@ -80,9 +80,9 @@ class TerminalCells:
         return f"\x1b[{to[0]};{to[1]}H"
 
 
-@lru_cache(maxsize=1024)
-def _style(sgr: str, link: str) -> Style:
-    """Return a style from the numbers of an escape sequence."""
+@lru_cache(maxsize=256)
+def _styles(sgr: str, link: str) -> tuple[Style, Style]:
+    """Return a style from the numbers of an escape sequence, and what shows of it in a space."""
     attributes, colour, ground = set[str](), "39", "49"
     numbers = sgr.split(";")
     while numbers:
@@ -99,17 +99,11 @@ def _style(sgr: str, link: str) -> Style:
             ground = value
         elif value not in ("", "0"):
             attributes.add(value)
-    return frozenset(attributes), colour, ground, link
+    style = frozenset(attributes), colour, ground, link
+    return style, style if link or _DRAWS_SPACE & attributes else (None, None, ground, "")
 
 
-@lru_cache(maxsize=1024)
-def _blank(sgr: str, link: str) -> Style:
-    """Return what shows of a style in a space."""
-    style = _style(sgr, link)
-    return style if link or _DRAWS_SPACE & (style[0] or set()) else (None, None, style[2], "")
-
-
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _change(pen: Style, style: Style) -> tuple[str, Style]:
     """Return the escape sequence from one style to another, and the style that the terminal then has."""
     attributes, colour, ground, link = style

@@ -49,7 +49,7 @@ def pad(text: str, width: int, right: bool = False) -> str:
     return " " * missing + text if right else text + " " * missing
 
 
-@lru_cache(4096)
+@lru_cache(1024)
 def shorten(text: str, width: int, middle: bool = False) -> str:
     """Return a text in at most `width` cells, with an ellipsis at the end or, for dotted names, in the middle."""
     if width_of(text) <= width:

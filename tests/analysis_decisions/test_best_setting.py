@@ -55,12 +55,10 @@ def test_compare_why_and_advise_name_the_same_setting(text: str) -> None:
 
 def test_the_best_batch_is_the_smallest_with_nearly_the_gain_of_the_best() -> None:
     result = engine.result(parse("resnet18/h100_sxm"))
-    gains = {
-        other.result.scenario.batch: gain_per_inference(result, other.result).mean for other in larger_batches(result)
-    }
+    gains = {other.result.batch: gain_per_inference(result, other.result).mean for other in larger_batches(result)}
     best = best_batch(result)
     assert best is not None
-    batch = best.result.scenario.batch
+    batch = best.result.batch
     assert math.log(gains[batch]) >= 0.7 * math.log(max(gains.values()))
     assert all(math.log(gains[other]) < 0.7 * math.log(max(gains.values())) for other in gains if other < batch)
 

@@ -115,7 +115,7 @@ def gain(suggestion: Suggestion, now: Point, aim: str) -> float:
     return (old - new) / old if old else 0.0
 
 
-def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
+def _try(before: Estimate, other: Alternative[Estimate]) -> tuple[Suggestion, Estimate]:
     run = other.result
     now, new = (make_point(one, settings()) for one in (before, run))
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""

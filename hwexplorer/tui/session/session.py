@@ -225,13 +225,6 @@ class Session:
             self.history = state_changes.History(present=self._at_heaviest(self.state))
             self.views = self.cache.views(self.state)
 
-    def count_limits(self) -> bool:
-        """Check more devices against the limits of the state. Return False if all are known."""
-        is_counting = bool(self.state.limits) and self.limits.compute_some(self.state)
-        if is_counting:
-            self.emit(Changed("limits"))
-        return is_counting
-
     def say(self, text: str, role: str = "text") -> None:
         """Show a message until the next key or for a few seconds. `role` is its colour in the palette."""
         self.message = (text, role)

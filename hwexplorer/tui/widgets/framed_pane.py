@@ -174,10 +174,6 @@ class FramedPane(Drawn):
         if changed:
             self.refresh(*changed)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of the container."""
-        return container.height
-
     @property
     def framed(self) -> bool:
         """True if the pane has a frame. In a very small window every line is for content."""

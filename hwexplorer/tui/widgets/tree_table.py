@@ -18,6 +18,7 @@ from hwexplorer.text.number_format import header
 from hwexplorer.tui import palette
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
+from hwexplorer.views.tables import keep_columns, repeats_bar
 
 GAP = 1
 FULL_NAMES = 60  # cells; a narrower tree does not count what is fused
@@ -215,7 +216,9 @@ class TreeTable(TableHeads):
         self._arguments = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
-            self.table = palette.drop_columns(table, hide)
+            # Without columns of hidden roles (a delta while diff is off) and repeated numbers of bars.
+            kept = [i for i, c in enumerate(table.columns) if c.role not in hide and not repeats_bar(table, i)]
+            self.table = table if len(kept) == len(table.columns) else keep_columns(table, kept)
             self._names, self._measures = {}, []
             self._bar_full = self._fullest_bar()
         self._open = opened
@@ -231,10 +234,6 @@ class TreeTable(TableHeads):
         self._widths, self._remark_lines = [], None
         self._cache.clear()
         self.go(self._key)
-
-    def _widest_name(self) -> int:
-        rows = [self.table.rows[place] for place in self.visible] if self.fold else self.table.rows
-        return max([layout.width_of(self._name_of(row)) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
 
     def _name_of(self, row: plain.Row) -> str:
         name = safe(row.cells[0] if row.cells[0] is not None else "")
@@ -414,7 +413,11 @@ class TreeTable(TableHeads):
         if not self._widths:
             # Opening a branch changes no measure, so thousands of rows are measured once.
             is_narrow = self.width < FULL_NAMES
-            names = self._names[is_narrow] = self._names.get(is_narrow) or self._widest_name()
+            if is_narrow not in self._names:
+                rows = [self.table.rows[place] for place in self.visible] if self.fold else self.table.rows
+                widths = [layout.width_of(self._name_of(row)) + (2 * row.depth + 2) * self.tree for row in rows]
+                self._names[is_narrow] = max(widths, default=0)
+            names = self._names[is_narrow]
             self._measures = self._measures or measure_table(self.table, names, self.width)
             self._widths, self._gap = (
                 fit_widths(self._measures, self.width, self._empty(), self.gap) if self._measures else ([], GAP)
@@ -540,7 +543,8 @@ class TreeTable(TableHeads):
             is_amount, digits = layout.is_amount(measure.column), measure.scale.width or PERCENT
             is_whole = self.tree and not is_amount and fraction > WHOLE
             is_said = value is None or isinstance(value, str) or is_whole
-            text = "" if is_said else measure.scale.cell(fraction) if is_amount else self._percent(fraction)
+            percents = "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
+            text = "" if is_said else measure.scale.cell(fraction) if is_amount else percents
             number = Segment(layout.pad(text, min(width, digits), True), colours.get(base, ground))
             room = width - digits - 1
             if room < 1:
@@ -550,10 +554,6 @@ class TreeTable(TableHeads):
             return [*numbered, *palette.stacked([part / self._bar_full for part in value.parts], room, colours, ground)]
         drawn = palette.bar(min(1.0, fraction / self._bar_full), room, colours.ascii)
         return [*numbered, Segment(drawn, colours.get("bar", ground))]
-
-    @staticmethod
-    def _percent(fraction: float) -> str:
-        return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
 
 
 def _span(span: plain.Span, width: int, colours: palette.Palette, ground: int, base: str) -> list[Segment]:
