@@ -18,7 +18,7 @@ from textual.strip import Strip
 from hardware.base.text import safe
 from hwexplorer.settings import labels
 from hwexplorer.state import State, pinned
-from hwexplorer.tui.keys import LENGTH_MAX, PAIRS, PANE_KEYS, EditedLine, Hint, edit_line
+from hwexplorer.tui import keys as actions
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette, bar
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.state_changes import current_phase
@@ -54,10 +54,10 @@ class _Row:
     def add(self, *parts: Part, action: str = "") -> None:
         """Add parts. If `action` is one of a pair, the left half does the action that goes down."""
         width = _width(parts)
-        half = width // 2 if action in PAIRS else 0
+        half = width // 2 if action in actions.PAIRS else 0
         for role, text in parts:
             if half > 0:
-                self.segments += _segments([(role, text[:half])], self.palette, PAIRS[action])
+                self.segments += _segments([(role, text[:half])], self.palette, actions.PAIRS[action])
             self.segments += _segments([(role, text[max(0, half) :])], self.palette, action)
             half -= len(text)
         self.width += width
@@ -118,8 +118,8 @@ def tab_line(pane: str, width: int, palette: Palette) -> list[Segment]:
     """Return the panes as tabs, the one with the keys in brackets."""
     row = _Row(palette)
     row.add(("dim", " "))
-    space = " " * (1 + sum(len(name) + 4 for name in PANE_KEYS) <= width)  # between tabs
-    for name, number in PANE_KEYS.items():
+    space = " " * (1 + sum(len(name) + 4 for name in actions.PANE_KEYS) <= width)  # between tabs
+    for name, number in actions.PANE_KEYS.items():
         is_current = name == pane
         text = f"[{number} {name.title()}]" if is_current else f"{space}{number} {name.title()} "
         row.add(("title" if is_current else "dim", text), action=f"pane_{name}")
@@ -127,7 +127,7 @@ def tab_line(pane: str, width: int, palette: Palette) -> list[Segment]:
 
 
 @lru_cache(maxsize=64)
-def hint_line(hints: tuple[Hint, ...], width: int, palette: Palette, status: str = "") -> list[Segment]:
+def hint_line(hints: tuple[actions.Hint, ...], width: int, palette: Palette, status: str = "") -> list[Segment]:
     """Return keys and what they do, as many as there is room for. The status is on the right, so that keys stay under
     the pointer when it comes."""
     row = _Row(palette)
@@ -157,7 +157,7 @@ def idle_actions(session: Session) -> tuple[str, ...]:
     return tuple(action for action, is_idle in idle.items() if is_idle)
 
 
-def name_load(state: State, hints: tuple[Hint, ...]) -> tuple[Hint, ...]:
+def name_load(state: State, hints: tuple[actions.Hint, ...]) -> tuple[actions.Hint, ...]:
     """Return the hints; for a load, the word of the batch keys is `load`."""
     names = {"batch": "load"} if state.load else {}
     return tuple([(action, key, names.get(word, word)) for action, key, word in hints])
@@ -168,7 +168,7 @@ def is_cut(text: str, width: int) -> bool:
     return layout.width_of(safe(text)) > width - 2
 
 
-def message_line(text: str, role: str, width: int, palette: Palette, hints: tuple[Hint, ...]) -> list[Segment]:
+def message_line(text: str, role: str, width: int, palette: Palette, hints: tuple[actions.Hint, ...]) -> list[Segment]:
     """Return as many keys as there is room for, then the message. If the message is cut, help shows all of it."""
     key = next((key for action, key, _ in hints if action == "help"), "")
     if key and is_cut(text, width):
@@ -185,7 +185,7 @@ def message_line(text: str, role: str, width: int, palette: Palette, hints: tupl
 
 
 def prompt_line(
-    label: str, line: EditedLine, note: str, offers: Collection[str], width: int, palette: Palette
+    label: str, line: actions.EditedLine, note: str, offers: Collection[str], width: int, palette: Palette
 ) -> list[Segment]:
     """Return the label, the text with a block cursor and, if there is room, a note on the right. A click on a word of
     the note that is in `offers` does what the prompt does with it."""
@@ -227,7 +227,7 @@ class Prompt:
 
     def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
         self.session, self.before = session, text
-        self.line = EditedLine(text, len(text), selected=selected and bool(text))
+        self.line = actions.EditedLine(text, len(text), selected=selected and bool(text))
 
     @property
     def text(self) -> str:
@@ -258,9 +258,9 @@ class Prompt:
         if self.rows is not None and key in ("up", "down", "pageup", "pagedown"):
             self.rows.step(key.replace("page", "page_"))
         else:
-            self.change(edit_line(self.line, key, character))
+            self.change(actions.edit_line(self.line, key, character))
 
-    def change(self, line: EditedLine) -> None:
+    def change(self, line: actions.EditedLine) -> None:
         """Replace the line; if its text changes, follow it."""
         is_other, self.line = line.text != self.line.text, line
         if is_other:
@@ -280,7 +280,7 @@ class Prompt:
 def footer(
     session: Session,
     prompt: Prompt | None,
-    hints: tuple[Hint, ...],
+    hints: tuple[actions.Hint, ...],
     width: int,
     palette: Palette,
     shows_limits: bool = False,
@@ -288,8 +288,8 @@ def footer(
     """Return the footer: the prompt, else the message, else a job's progress, else the key hints with the limits."""
     if prompt is not None:
         offers = {*prompt.offers(), *prompt.keys}
-        is_full = len(prompt.text) >= LENGTH_MAX
-        label = f"{prompt.label} (at most {LENGTH_MAX} characters)" if is_full else prompt.label
+        is_full = len(prompt.text) >= actions.LENGTH_MAX
+        label = f"{prompt.label} (at most {actions.LENGTH_MAX} characters)" if is_full else prompt.label
         return prompt_line(label, prompt.line, prompt.note(), offers, width, palette)
     if session.message is not None:
         return message_line(*session.message, width, palette, hints)
