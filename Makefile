@@ -35,7 +35,7 @@ check: $(VENV)/.test
 
 # Tests with the lowest and newest versions that pyproject.toml allows, on each installed Python from 3.11 to 3.13.
 test-versions: build/resolve/.uv
-	build/resolve/bin/python -m lab.versions $(ARGS)
+	build/resolve/bin/python lab/versions.py $(ARGS)
 
 # Builds both wheels and the source distribution in dist/ from what is committed, and tests them installed.
 packages: $(VENV)/.test

@@ -95,7 +95,7 @@ _NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double
         ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "w8a16"),
         ({"quant_method": "gptq", "bits": 3}, "w3a16g128s19"),
         ({"quant_method": "gptq", "bits": 2, "group_size": 32}, "w2a16g32s18"),
-        ({"quant_method": "gptq", "bits": "x"}, "w4a16"),
+        ({"quant_method": "gptq", "bits": "int8", "group_size": "64"}, "w8a16g64s24"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True, "bnb_4bit_quant_type": "fp4"}, "w8a8"),
         ({"quant_method": "bitsandbytes"} | _NF4, "w4a16g64s8.125"),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8kv16"),

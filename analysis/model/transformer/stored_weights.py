@@ -26,6 +26,7 @@ _EXPERT = re.compile(r"experts\.\d+")
 _LOOPS = re.compile(r"\)[*+{]")  # repeated groups of an expression may take forever
 _MOST_PATTERNS, _MOST_STARS = 512, 6
 _WIDE_BITS = 16
+_NUMBER = re.compile(r"(?:u?int)?(-?\d{1,5}(?:\.\d{1,5})?)(?:[ -]?bits?)?")
 
 
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,9 +163,8 @@ def _read(section: bytes, layers: int) -> Checkpoint:
     precision = find(name)
     if precision is None:
         return Checkpoint(notes=(_unknown(method),))
-    return Checkpoint(
-        precision.name, tuple(_merged(roles, layers)), _notes(method, precision.name) if is_stated else ()
-    )
+    notes = (*_notes(method, precision.name), *_assumed(stated, method)) if is_stated else ()
+    return Checkpoint(precision.name, tuple(_merged(roles, layers)), notes)
 
 
 def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing | None]:
@@ -200,8 +200,8 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
             rules.add(name, packing)
     if stated.get("quantized_layers"):
         usual = None
-    head = stated.get("head_bits")
-    if stated.get(HEAD) is True or isinstance(head, int):
+    head = _number(stated, ("head_bits",))
+    if stated.get(HEAD) is True or head:
         rules.add(HEAD, msgspec.structs.replace(usual, bits=head or usual.bits) if usual else None)
     if usual is not None and method == "mlx":
         for name in (HEAD, EMBEDDING):
@@ -225,8 +225,8 @@ def _packing(stated: Any, method: str) -> Packing | None:
     said = [str(flat.get(key, inner.get(key, ""))).lower() for key in rows["keys"]["word"]]
     usual = next((words[word] for word in said if word in words), usual)
     bits, group = (_number(flat, rows["keys"][key]) for key in ("bits", "group"))
-    if "num_bits" in flat:  # of compressed-tensors
-        usual = _of_tensor(flat)
+    if bits and "num_bits" in flat:  # of compressed-tensors
+        usual = _of_tensor(flat, bits, group)
     if usual is None or (bits or usual.bits) >= _WIDE_BITS:
         return None
     if method == "quark" and usual == words["fp4"]:
@@ -237,10 +237,9 @@ def _packing(stated: Any, method: str) -> Packing | None:
     return msgspec.structs.replace(usual, **changes)
 
 
-def _of_tensor(weights: Raw) -> Packing:
-    stated = weights.get("group_size")
-    group = max(stated, 0) if isinstance(stated, int) else 0
-    if weights.get("type") == "float" and weights["num_bits"] == 4:
+def _of_tensor(weights: Raw, bits: float, stated: float | None) -> Packing:
+    group = max(int(stated or 0), 0)
+    if weights.get("type") == "float" and bits == 4:
         return Packing(4, "mxfp4" if group == 32 else "nvfp4")
     if weights.get("type") == "float":
         return Packing(8, "fp8", 32 if group == 32 else 0)
@@ -323,12 +322,22 @@ def _notes(method: str, name: str) -> tuple[str, ...]:
     )
 
 
+def _assumed(stated: Raw, method: str) -> Iterator[str]:
+    """Return a note for each size that is stated and is no number."""
+    for key in (*table()["keys"]["bits"], *table()["keys"]["group"]):
+        if (value := value_at(stated, key)) is not None and _number(stated, (key,)) is None:
+            yield f"{ASSUMED} in part: {key} {str(value)[:40]!r} is not a number, so the usual one of {method} counts"
+
+
 def _unknown(method: str) -> str:
-    right = hint(method, table()["methods"], f"{len(table()['methods'])} methods are read")
-    return (
-        f"{ASSUMED}: {method or 'no method is named'} has no reader here, so weights count 2 byte a value (bf16) "
-        f"unless --precision is given; {right}"
+    known = table()["methods"]
+    reason = (
+        f"it states no narrow weights for {method}"
+        if method in known
+        else f"{method or 'no method is named'} has no reader here"
     )
+    right = "" if method in known else f"; {hint(method, known, f'{len(known)} methods are read')}"
+    return f"{ASSUMED}: {reason}, so weights count 2 byte a value (bf16) unless --precision is given{right}"
 
 
 def value_at(raw: Any, path: str) -> Any:
@@ -343,6 +352,6 @@ def _names(found: Any) -> list[str]:
 
 
 def _number(stated: Raw, keys: tuple[str, ...]) -> float | None:
-    """Return the first number that is stated under one of the keys."""
-    found = (value_at(stated, key) for key in keys)
-    return next((v for v in found if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < 1 << 16), None)
+    """Return the first number that is stated under one of the keys, as such or as text: 4, "4", "int4", "4bit"."""
+    found = [_NUMBER.fullmatch(str(value_at(stated, key))) for key in keys]
+    return next((float(number[1]) for number in found if number), None)
