@@ -20,7 +20,7 @@ RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 TOOLS = ("pytest", "pytest-asyncio", "pytest-xdist", "hypothesis")
 TESTS = (
     "tests/packaging/test_it_opens.py",
-    "tests/headless/test_headless_contract.py",
+    "tests/headless/test_documents.py",
     "tests/headless/test_headless_wrong.py",
     "tests/headless/test_headless_export.py",
     "tests/analysis_decisions/test_sweep.py",
