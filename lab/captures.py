@@ -56,10 +56,9 @@ def _packed(ref: zoo.Spec | Target) -> tuple[str, Workload]:
 
 
 def _shipped() -> list[zoo.Spec]:
-    """Captured blocks with default parameters and every model at each published crop size."""
-    blocks = [spec for name in zoo.BLOCKS if (spec := zoo.spec(name)).is_captured]
+    """Return every model at each published crop size."""
     models = [info for info in zoo.models() if info.family != "quantized"]
-    return blocks + [zoo.resize(zoo.spec(info.name), size) for info in models for size in crop_sizes(info)]
+    return [zoo.resize(zoo.spec(info.name), size) for info in models for size in crop_sizes(info)]
 
 
 if __name__ == "__main__":

@@ -255,6 +255,8 @@ def _cheapest(
             f"{name} {which}: {plain_number(least.total_usd)} USD per {unit_of(counted)} ({ends}; pays for "
             f"{least.pays_for})."
         )
+        if results[0].workload.training and results[0].scenario.batch == 1:
+            parts.append("That is at batch 1: state one, as batch=256, which usually costs far less.")
         if others:
             parts.append(f"It is not certain: {', '.join(others)} may cost less, as the ranges overlap.")
     if unpriced:

@@ -106,28 +106,28 @@ def test_an_error_that_ascii_has_no_letters_for() -> None:
 
 # --- the cache of captures --------------------------------------------------------------------------------
 
-MODEL = "mlp:in=8,hidden=8,out=8"
+MODEL, SIZE = "alexnet", 64
 
 
 @pytest.fixture
 def cached(quick_captures: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where the capture of MODEL is kept."""
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    return store.cache_path(refer(MODEL))
+    return store.cache_path(refer(MODEL, SIZE))
 
 
 def test_a_cache_folder_that_cannot_be_written(call: Call, cached: Path) -> None:
     cached.parent.write_text("a file where the folder should be")
-    done = call("compare", MODEL)
+    done = call("compare", MODEL, "--image-size", str(SIZE))
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{MODEL}, ")
-    assert call("tree", MODEL).code == 0  # the same process does not capture twice
+    assert call("tree", MODEL, "--image-size", str(SIZE)).code == 0  # the same process does not capture twice
 
 
 def test_the_screen_sees_a_capture_end(cached: Path) -> None:
     """Also where it cannot be kept on disk."""
     cached.parent.write_text("a file where the folder should be")
-    state = State(model=MODEL)
+    state = State(model=MODEL, image_size=SIZE)
     job = ModelCaptureJob(state, ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)
@@ -137,7 +137,7 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_job.ModelCapture, "command", mischief.command("raise SystemExit(3)"))
-    job = ModelCaptureJob(State(model=MODEL), ScreenQueries(), lambda _: None)
+    job = ModelCaptureJob(State(model=MODEL, image_size=SIZE), ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)
     assert "code 3" in job.error()

@@ -54,7 +54,7 @@ if __name__ == "__main__":
             sys.argv[1:] = words
             code = main()
         found[" ".join(words)] = [code, err.getvalue()]
-    found["keep"] = answer(lambda: store.keep(refer("mlp:hidden=302"), store.load("mlp")))
+    found["keep"] = answer(lambda: store.keep(refer("alexnet", 66), store.load("alexnet")))
     found["settings"] = answer(lambda: read(settings_file())[1])
     found["save"] = answer(lambda: SavedSessions(sessions_file()).save("mine", State()))
     print(json.dumps(found))
@@ -162,7 +162,7 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
     for kind in ("cache", "config", "state"):
         monkeypatch.setattr(f"platformdirs.user_{kind}_dir", lambda name, **_: str(Path(home, ".local", name)))
     monkeypatch.delenv("HWEXPLORER_CACHE_DIR")
-    assert store.keep(refer("mlp:hidden=300"), store.load("mlp")) is False
+    assert store.keep(refer("alexnet", 66), store.load("alexnet")) is False
     assert read(settings_file()) == (UserSettings(), "")
     with pytest.raises(RequestError, match="sessions cannot be written"):
         SavedSessions(sessions_file()).save("mine", State())
@@ -171,7 +171,10 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
 
 def test_a_cache_that_nobody_has_is_said(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", "~nosuchuser/c")
-    assert refused("compare", "mlp:hidden=301") == "hwexplorer: HWEXPLORER_CACHE_DIR: no home for '~nosuchuser/c'\n"
+    assert (
+        refused("compare", "alexnet", "--image-size", "66")
+        == "hwexplorer: HWEXPLORER_CACHE_DIR: no home for '~nosuchuser/c'\n"
+    )
 
 
 def test_the_explorer_and_its_processes_run_nothing_of_the_folder(folder: Path) -> None:
@@ -186,8 +189,8 @@ def test_the_explorer_and_its_processes_run_nothing_of_the_folder(folder: Path) 
         screen.until(re.compile(b"esc closes"))
         screen.type(b"\x1b")
         screen.settle()
-        screen.type(b":model mlp:hidden=200\r")
-        screen.until(re.compile(b"loaded mlp:hidden=200"))
+        screen.type(b":image-size 96\r")
+        screen.until(re.compile(b"loaded resnet18"))
     finally:
         screen.end()
     assert not (folder.parent / "ran").exists()

@@ -24,7 +24,6 @@ FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flo
 
 _DATA = file_access.table(Path(__file__).with_suffix(".toml"))
 BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
-WRITTEN = ("gemm", "lu", "cholesky", "fir", "stencil", "kalman")  # blocks whose graph is written from their parameters
 
 
 class Proposals(msgspec.Struct, frozen=True):
@@ -96,14 +95,14 @@ class Spec(msgspec.Struct, frozen=True):
     @property
     def is_captured(self) -> bool:
         """True if its workload comes from a capture rather than from its parameters."""
-        return self.name not in WRITTEN
+        return not self.is_block
 
     @property
     def capture_name(self) -> str:
         """The file name of its capture. Quantised models share the capture of their float architecture."""
         name = architecture(str(self))
         stem = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
-        if self.is_block or self.image_size == table()[name].image_size:
+        if self.image_size == table()[name].image_size:
             return stem + CAPTURE_SUFFIX
         return f"{stem}-{self.image_size}{CAPTURE_SUFFIX}"
 

@@ -256,8 +256,7 @@ class ModelCapture(WorkloadJob):
         super().__init__(f"capture of {ref.label}", work, words, limits or default, on_done)
 
     def _missing_library(self) -> str:
-        needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
-        for name in ("torch", "torchvision") if needs_torchvision else ("torch",):
+        for name in ("torch", "torchvision") if isinstance(self._ref, zoo.Spec) else ("torch",):
             if importlib.util.find_spec(name) is None:
                 return f"capturing {self._ref.label} needs {name}: pip install torch torchvision"
         return ""

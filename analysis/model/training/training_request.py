@@ -126,7 +126,8 @@ class Step(msgspec.Struct, frozen=True):
     def check_devices(self, count: int, batch: int) -> None:
         """Raise ModelSpecError if so many devices cannot share a batch."""
         if batch % (parts := count * self.training.accumulate):
-            wrong = f"{parts} equal parts share a batch: {batch} is no multiple, batch={parts} is"
+            near = max(round(batch / parts), 1) * parts
+            wrong = f"{parts} equal parts share a batch: {batch} is no multiple, batch={near} is"
             raise ModelSpecError(f"{self.label[:60]}: {wrong}")
 
     def on_devices(self, count: int) -> Step:

@@ -110,6 +110,10 @@ class Writer:
         """Write a call with one new result that also overwrites `state`."""
         return self._add(target, [meta(tuple(shape), self._storage()), state.meta], {"state": state, **args})[0]
 
+    def overwrite(self, target: str, value: Tensor, /, **args: Any) -> Tensor:
+        """Write a call whose result takes the place of a tensor."""
+        return self._add(target, [value.meta], {"self": value, **args})[0]
+
     def view(self, value: Tensor, shape: Shape) -> Tensor:
         """Return a view of a tensor or of a part of it, without a copy."""
         return self.views(value, [shape])[0]
