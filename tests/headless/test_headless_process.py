@@ -120,7 +120,7 @@ def test_a_cache_folder_that_cannot_be_written(call: Call, cached: Path) -> None
     cached.parent.write_text("a file where the folder should be")
     done = call("compare", MODEL, "--image-size", str(SIZE))
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"{MODEL}, ")
+    assert done.out.startswith(f"{MODEL} at {SIZE} px, ")
     assert call("tree", MODEL, "--image-size", str(SIZE)).code == 0  # the same process does not capture twice
 
 

@@ -190,7 +190,7 @@ def test_the_explorer_and_its_processes_run_nothing_of_the_folder(folder: Path) 
         screen.type(b"\x1b")
         screen.settle()
         screen.type(b":image-size 96\r")
-        screen.until(re.compile(b"loaded resnet18"))
+        screen.until(re.compile(b"px vs batch 1"))
     finally:
         screen.end()
     assert not (folder.parent / "ran").exists()
