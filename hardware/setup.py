@@ -33,11 +33,14 @@ FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # eac
 
 
 @lru_cache(maxsize=2 * len(MODES))
-def _plain_mode(mode: str, resident: str) -> Runtime:
+def _plain_mode(mode: str, compiler: str) -> Runtime:
+    """Return a mode as software. On a device with a compiler, a call starts as its calls do: over the same link."""
+    usual = runtimes().get(compiler)
     engine = mode not in FRAMEWORK_MODES  # built for inference, of which no host waits
     dispatch = exact_value(0.0) if engine else runtimes()[FRAMEWORK_MODES[mode]].dispatch
     return Runtime(
-        id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
+        id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch,
+        resident="" if usual is None else usual.resident, call_s=exact_value(0.0) if usual is None else usual.call_s,
         asynchronous=engine, products="tensorrt" if engine else "default",
         formats=runtimes()["tensorrt"].formats if engine else (),
     )  # fmt: skip
@@ -51,7 +54,7 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
     typical = find_runtime(device, FRAMEWORK_MODES.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
-    return _plain_mode(mode, compiler.resident if compiler is not None else "")
+    return _plain_mode(mode, "" if compiler is None else compiler.id)
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
