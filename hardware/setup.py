@@ -8,7 +8,7 @@ import msgspec
 
 from hardware.architecture_facts import Efficiency
 from hardware.base import file_access
-from hardware.base.records import exact_value, memoize
+from hardware.base.records import SourcedValue, exact_value, memoize
 from hardware.device import Device
 from hardware.engines.runtime import (
     AUTO,
@@ -33,14 +33,11 @@ FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # eac
 
 
 @lru_cache(maxsize=2 * len(MODES))
-def _plain_mode(mode: str, compiler: str) -> Runtime:
-    """Return a mode as software. On a device with a compiler, a call starts as its calls do: over the same link."""
-    usual = runtimes().get(compiler)
+def _plain_mode(mode: str, resident: str, call_s: SourcedValue) -> Runtime:
     engine = mode not in FRAMEWORK_MODES  # built for inference, of which no host waits
     dispatch = exact_value(0.0) if engine else runtimes()[FRAMEWORK_MODES[mode]].dispatch
     return Runtime(
-        id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch,
-        resident="" if usual is None else usual.resident, call_s=exact_value(0.0) if usual is None else usual.call_s,
+        id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident, call_s=call_s,
         asynchronous=engine, products="tensorrt" if engine else "default",
         formats=runtimes()["tensorrt"].formats if engine else (),
     )  # fmt: skip
@@ -54,7 +51,9 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
     typical = find_runtime(device, FRAMEWORK_MODES.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
-    return _plain_mode(mode, "" if compiler is None else compiler.id)
+    if compiler is None:
+        return _plain_mode(mode, "", exact_value(0.0))
+    return _plain_mode(mode, compiler.resident, compiler.call_s)  # calls start over the same link
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:

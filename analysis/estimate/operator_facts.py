@@ -160,7 +160,8 @@ def windows(workload: Workload) -> Floats:
     windows share each of their inputs, a few less at the borders of an image without padding.
 
     An operator reads each input once. Its channels are its depth over the window's area; images are taken as square. So
-    a window fits if channels and sides are whole numbers and results are as many as windows have room for."""
+    a window fits if channels and sides are whole numbers and results are as many as windows have room for. If none
+    does, sides are those of the captured shapes."""
     ops, tensors = workload.operators, workload.tensors
     found = np.ones((7, workload.n_operators))
     found[6] = 0.0
@@ -184,6 +185,15 @@ def windows(workload: Workload) -> Floats:
         read[edge[last]] = (ops.in_numel @ one)[last]
     inputs = read[which].astype(np.float64, copy=False)
     found[:6, which] = _fit_windows(products, inputs)
+    is_captured = bool(tensors.shape) and workload.training is None
+    for i in which[(found[0, which] == 1.0) & (rows > 1.0)].tolist() if is_captured else ():
+        touched = *ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i] + 2].tolist(), int(ops.out_tensor[ops.out_ptr[i]])
+        sides = [tensors.shape[tensor][-2:] for tensor in touched]
+        if all(isinstance(side, int) for each in sides for side in each):
+            image, window, result = np.array(sides, dtype=float)
+            stride = max(round(image[0] / result[0]), 1.0)
+            part = min(image.prod() / ((result - 1.0) * stride + window).prod(), 1.0)
+            found[:6, i] = *result, *window, stride, part
     is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
     is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
     rows = np.where(is_dense, rows, 1.0)

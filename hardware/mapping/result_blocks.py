@@ -31,7 +31,7 @@ _SCALE_BYTES = 10.0  # bias, scale and shift of a channel
 class Blocks(NamedTuple):
     """Operators on an array of blocks, (n,) each: results and inputs of a block, channels of these, how often inputs
     are read, and for how many blocks of pixels weights are; multiply-accumulates of all cells, `padded`; and the
-    seconds of the output, of the first and last block, and of sums of two tensors that nothing hides."""
+    seconds of the output, and those that nothing hides: of the first and last block, and of sums of two tensors."""
 
     results: Floats
     inputs: Floats
@@ -40,8 +40,7 @@ class Blocks(NamedTuple):
     weight_reads: Floats
     padded: Floats
     output_s: Floats
-    ends_s: Floats
-    sum_s: Floats
+    unhidden_s: Floats
 
 
 def has_blocks(device: Device) -> bool:
@@ -67,8 +66,8 @@ def divide(demand: Demand, device: Device) -> Blocks:
     moved = np.minimum(first, read_bytes) + np.minimum(results, elements)
     ends = np.minimum(clocks, written) / np.maximum(elements / results, 1.0)
     ends = np.where(is_written, ends + moved / device.last_level_bandwidth * device.clock_hz, 0.0)
-    seconds = [each / device.clock_hz for each in (written, ends, sums)]
-    return Blocks._make((results, inputs, *of_block, np.maximum(padded, demand.macs), *seconds))
+    written_s, ends_s, sum_s = (each / device.clock_hz for each in (written, ends, sums))
+    return Blocks._make((results, inputs, *of_block, np.maximum(padded, demand.macs), written_s, ends_s + sum_s))
 
 
 def _sides(device: Device) -> tuple[float, float]:
@@ -80,8 +79,8 @@ def _padded_macs(demand: Demand, device: Device, deep: Floats) -> Floats:
     """Return multiply-accumulates with those of empty cells, (n,), of results with so many products. All cells wait
     until the weights of a step are decoded."""
     rows, columns, (high, wide) = device.array_rows, device.array_columns, _sides(device)
-    (g, m, n, k), (images, side) = demand.gemm, _images(demand)
-    blocks = images * np.ceil(side / high) * np.ceil(side / wide)
+    (g, m, n, k), (images, down, across) = demand.gemm, _images(demand)
+    blocks = images * np.ceil(down / high) * np.ceil(across / wide)
     blocks = np.where(demand.is_convolution, blocks, np.ceil(m / (high * wide)))
     deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
     beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
@@ -90,10 +89,13 @@ def _padded_macs(demand: Demand, device: Device, deep: Floats) -> Floats:
     return padded
 
 
-def _images(demand: Demand) -> tuple[Floats, Floats]:
-    """Return the images of a product and the side of one, (n,) each. Rows without a window are those of one."""
-    images = np.where(demand.is_convolution, np.maximum(demand.batch, 1), 1.0)
-    return images, np.sqrt(np.maximum(demand.gemm[1] / images, 1.0))
+def _images(demand: Demand) -> tuple[Floats, Floats, Floats]:
+    """Return the images of a product and the rows and columns of one, (n,) each. Rows without a window are those of
+    one square image."""
+    images, sides = np.where(demand.is_convolution, np.maximum(demand.batch, 1), 1.0), demand.windows[:2]
+    square = np.sqrt(np.maximum(demand.gemm[1] / images, 1.0))
+    down, across = np.where(sides.prod(axis=0) > 1.0, sides, square)
+    return images, down, across
 
 
 def _depths(demand: Demand, device: Device) -> tuple[Bools, Floats]:
@@ -116,38 +118,38 @@ def left_to_lanes(demand: Demand) -> Floats:
 
 
 def _distinct_layers(demand: Demand, device: Device, takes_taps: Bools) -> tuple[Floats, Ints]:
-    """Return the distinct layers of a demand, (8, u), and the layer of each operator, (n,): side of the image, channels
+    """Return the distinct layers of a demand, (9, u), and the layer of each operator, (n,): sides of images, channels
     of results, sides of a window, stride, channels of inputs that a result reads (0: its own), how many of them a block
     holds, and images."""
     step, taps_first = device.values.get("depth_step", np.inf), device.values.get("taps_first", 0.0) > 0
     g, _, n, k = np.maximum(demand.gemm, 1.0)
     is_depthwise, window = demand.is_depthwise, demand.windows[2:4]
-    channels, (images, side) = k / window.prod(axis=0), _images(demand)
+    channels, (images, *sides) = k / window.prod(axis=0), _images(demand)
     depth = np.where(takes_taps, _WINDOW_CHANNELS, step)
     if not taps_first:
         depth = np.minimum(depth, np.ceil(channels / device.array_rows) * device.array_rows)
     results, channels = np.where(is_depthwise, g, n), np.where(is_depthwise, 0.0, channels)
-    sizes = np.stack([np.ceil(side), results, *window, demand.windows[4], channels, depth, images])
+    sizes = np.stack([*np.ceil(sides), results, *window, demand.windows[4], channels, depth, images])
     return np.unique(sizes, axis=1, return_inverse=True)
 
 
 def _try_blocks(layers: Floats, device: Device) -> tuple[list[Floats], Floats]:
     """Return the first five of Blocks for each block that is tried, (c, u) each, and the values that it fetches. Blocks
     divide the sides of an image and take channels in steps."""
-    side, results, height, width, stride, inputs, depth, images = layers
+    rows, columns, results, height, width, stride, inputs, depth, images = layers
     menu, (high, wide) = device.arch.data.tiles["results"], _sides(device)
     down, across, step = (
         each.reshape(-1, 1)
         for each in np.meshgrid(menu.splits, menu.splits, menu.k_step * np.array(menu.stretches), indexing="ij")
     )
-    h, w = np.ceil(side / down / high) * high, np.ceil(side / across / wide) * wide
+    h, w = np.ceil(rows / down / high) * high, np.ceil(columns / across / wide) * wide
     channels = np.minimum(step, np.ceil(results / menu.k_step) * menu.k_step)
     under = ((h - 1.0) * stride + height) * ((w - 1.0) * stride + width)
     of_depth = inputs <= 0  # each channel of a block reads one of the input
-    passes, blocks = np.ceil(results / channels), np.ceil(side / h) * np.ceil(side / w)
-    fetched = under * side**2 / (h * w) * np.where(of_depth, results, inputs * passes)
+    passes, blocks = np.ceil(results / channels), np.ceil(rows / h) * np.ceil(columns / w)
+    fetched = under * rows * columns / (h * w) * np.where(of_depth, results, inputs * passes)
     fetched += height * width * np.maximum(inputs, 1.0) * results * blocks
-    reads = np.maximum(under * blocks / (side * stride) ** 2 * np.where(of_depth, 1.0, passes), 1.0)
+    reads = np.maximum(under * blocks / (rows * columns * stride**2) * np.where(of_depth, 1.0, passes), 1.0)
     depth = np.broadcast_to(depth, fetched.shape)
     return [h * w * channels, under * np.where(of_depth, channels, depth), depth, reads, images * blocks], fetched
 
