@@ -7,16 +7,15 @@ from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages o
 from hardware.architecture_facts import Constants as Constants  # for packages of others
 from hardware.demand import Demand, Floats
 from hardware.device import Device
-from hardware.mapping.chained_products import ProductChain, Size
 from hardware.mapping.common import Mapping, Stages, stream_stages
+from hardware.mapping.recurrence_schedules import ProductChain, Size
 from hardware.setup import Setup
 
 
 class Architecture(ArchitectureFacts, frozen=True, kw_only=True, dict=True):
     """One architecture. `map_operators` returns times, traffic and counts; `sentence` describes one operator.
     `occupancy` is the share of resident threads. `divide_stages` divides the cycles of a product on arrays of cells
-    into filling, streaming and draining.
-    `chain` schedules two products of which the first streams into the second."""
+    into filling, streaming and draining. `chain` schedules two products of which the first streams into the second."""
 
     map_operators: Callable[[Demand, Setup, Efficiency], Mapping]
     sentence: Callable[[Demand, Setup, Mapping, int], str]

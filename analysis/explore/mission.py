@@ -132,8 +132,8 @@ class Need(msgspec.Struct, frozen=True):
     @property
     def flip(self) -> str:
         """Write how much the mission takes of what it is allowed: `takes 62 % of the power allowed`, `16x the time`."""
-        if not np.isfinite(self.over):
-            return "nothing is left for what computes"
+        if not 0.0 < self.over < np.inf:
+            return "nothing is left for what computes" if self.over else self.says
         return f"takes {f'{percent(self.over)} of' if self.over < 2.0 else f'{self.over:.2g}x'} the {self.kind} allowed"
 
 
@@ -395,9 +395,10 @@ def _judge(
     needs = [_need_of_power(*limit, band) for limit in limits if np.isfinite(limit[1])]
     if any(task.due_s for task in tasks):
         needs.append(_need_of_time(mission, tasks))
-    worst = max(needs or [Need(1.0, "nothing limits it", 1.0, "power")], key=lambda need: need.over)
+    needs = needs or [Need(0.0, "nothing limits it", 1.0, "power")]  # a load in TOPS without a limit
+    worst = max(needs, key=lambda need: need.over)
     return ModuleAnswer(
-        device=device.key, is_possible=worst.over <= 1.0, odds=min([worst.odds, *(need.odds for need in needs)]),
+        device=device.key, is_possible=worst.over <= 1.0, odds=min(need.odds for need in needs),
         missed_share=max(task.missed_share for task in tasks), busy=busy, chips=chips, rest_w=rest_w[0],
         host_w=rest_w[1], power_w=power_w, battery_h=hours, worst=worst.over, why=worst.says, flip=worst.flip,
         tasks=tasks, evidence=max((task.evidence for task in tasks), key=tuple(EVIDENCE).index),
@@ -415,16 +416,17 @@ def _need_of_power(watts: float, limit_w: float, whose: str, band: tuple[float, 
 def _need_of_time(mission: Mission, tasks: Sequence[TaskAnswer]) -> Need:
     """Return how much quicker units must be at least for no more frames to be dropped than may, and why the task that
     drops most of them does, or which frame has least to spare."""
-    timed = [task for task in tasks if task.due_s]
-    loads = [sum(task.rate_hz * task.busy_s for task in timed if task.place == one.place) for one in timed]
-    frames = [task.busy_s / (task.due_s or np.inf) for task in timed]
-    worst = max(timed, key=lambda task: (task.missed_share, task.busy_s / (task.due_s or np.inf)))
-    is_late = worst.missed_share > mission.missed_share
-    over = max(*loads, *frames)
-    over = max(over, 1.0 + worst.missed_share * (over <= 1.0)) if is_late else min(over, 1.0)
+    timed = [(task, task.due_s) for task in tasks if task.due_s]
+    loads = [sum(other.rate_hz * other.busy_s for other, _ in timed if other.place == task.place) for task, _ in timed]
+    over = max(*loads, *(task.busy_s / due_s for task, due_s in timed))
+    worst, due_s = max(timed, key=lambda one: (one[0].missed_share, one[0].busy_s / one[1]))
+    if worst.missed_share <= mission.missed_share:
+        over = min(over, 1.0)
+    elif over <= 1.0:  # each frame has its time, but waits for others
+        over = 1.0 + worst.missed_share
     says = f"{worst.model} misses {percent(worst.missed_share)} of its frames"
-    if not worst.missed_share or (worst.due_s and worst.busy_s > worst.due_s):
-        says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(worst.due_s or 0.0, 's')} a frame"
+    if not worst.missed_share or worst.busy_s > due_s:
+        says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(due_s, 's')} a frame"
     low, high = worst.latency_factors
     return Need(over, says, odds_below(over, (over * low, over * high), 1.0), "time")
 

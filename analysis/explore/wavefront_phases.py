@@ -23,8 +23,8 @@ from hardware.base.errors import RequestError
 from hardware.demand import OpClass
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
 from hardware.map_demand import architecture_of
-from hardware.mapping.chained_products import ProductChain
 from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
+from hardware.mapping.recurrence_schedules import ProductChain
 
 START = "start"  # of the kernel; the other phases are the stages
 HIDDEN = "hidden"  # the only phase of an operator whose time is that of another in its kernel

@@ -14,12 +14,12 @@ from hardware.base.text import count_noun, whole
 from hardware.demand import Bools, Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.mapping import common
-from hardware.mapping.chained_products import chain_products
 from hardware.mapping.common import Mapping, Stages, Tiling, Traffic, choose, vector_tiling
 from hardware.mapping.recurrence_schedules import (
     KEPT,
     RESULTS,
     Fabric,
+    chain_products,
     factorisations,
     fastest_schedule,
     filling_cycles,
@@ -77,7 +77,6 @@ def fabric_of(setup: Setup) -> Fabric:
         operand_bytes=FORMATS[plan.matrix].bits / 8.0,
         result_bytes=plan.element_bytes,
         latency=math.sqrt(device.units) * assumed.hops_per_side,  # of the mean way on a square mesh
-        has_barriers=device.barriers > 0.0,
         divide_cycles=assumed.divide_cycles,
         edge_bytes=edge_bytes,
     )
@@ -134,25 +133,18 @@ def _choose_schedules(
 ) -> Mapping:
     """Return the mapping with the schedules with which the products `which`, (n,), and their hops end first. Beside
     them are those that take the least energy."""
-    device, price = setup.device, setup.prices.value
+    device = setup.device
     own = (mapping.traffic.chip_read, mapping.traffic.chip_write, demand.macs, demand.elements, demand.head)
     shapes, number = distinct_shapes(np.array([*demand.gemm, *own, mapping.matrix_s[0]]), which)
-    # Not the energy at rest: the order of schedules must not depend on clock and voltage.
-    clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
     ways = [mapping, mapping]
     for first in range(0, len(shapes), _SHAPES_AT_ONCE):
         distinct = shapes[first : first + _SHAPES_AT_ONCE]
         tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
-        least_s = mapping.tiling.seconds[distinct]
-        longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
         moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
-        seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
-        moved_j: Floats | float = 0.0
-        for label, count in moved.items():
-            moved_j = moved_j + count * price[device.arch.row[label]]
+        longer, costs = _cost_schedules(setup, mapping, tiles, moved, distinct)
         (at,) = ((number > first) & (number <= first + len(distinct))).nonzero()
         shape = number[at] - 1 - first
-        for i, cost in enumerate((seconds, seconds * clocked_w + moved_j)):
+        for i, cost in enumerate(costs):
             best = cost.argmin(axis=0)[shape], shape
             counts = {label: count[best] for label, count in moved.items()}
             ways[i] = _with_schedules(ways[i], device, at, tiles.take(*best), longer[best], counts)
@@ -160,6 +152,22 @@ def _choose_schedules(
         hops_s = way.counts[device.arch.row[_HOP]] / _hops_per_s(device)
         ways[i] = msgspec.structs.replace(way, chip_s=np.maximum(way.chip_s, hops_s))
     return msgspec.structs.replace(ways[0], least_energy=ways[1])
+
+
+def _cost_schedules(
+    setup: Setup, mapping: Mapping, tiles: Tiling, moved: dict[str, Floats], distinct: Ints
+) -> tuple[Floats, tuple[Floats, Floats]]:
+    """Return of each schedule of the operators `distinct` its cycles over those of the fastest one, and its seconds and
+    the energy that depends on it, (c, u) each."""
+    device, price, least_s = setup.device, setup.prices.value, mapping.tiling.seconds[distinct]
+    longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
+    seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
+    # Not the energy at rest: the order of schedules must not depend on clock and voltage.
+    clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
+    moved_j: Floats | float = 0.0
+    for label, count in moved.items():
+        moved_j = moved_j + count * price[device.arch.row[label]]
+    return longer, (seconds, seconds * clocked_w + moved_j)
 
 
 def _with_schedules(

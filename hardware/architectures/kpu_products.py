@@ -103,6 +103,11 @@ def _device_file(path: Path, data: dict[str, Any]) -> DeviceFile:
         """Return a fact of the file."""
         return Fact(float(value), unit, source, quality, note=note)
 
+    def profile_facts(profile: dict[str, Any]) -> dict[str, Fact]:
+        """Return the clock and watts of a thermal profile."""
+        limit = fact(profile["tdp_watts"], "W")
+        return {"clock_hz": fact(profile["clock_mhz"] * 1e6, "Hz"), "power_limit_w": limit, "tdp_w": limit}
+
     node = _find_node(path, die["process_node_id"])
     nm = float(node["node_nm"]) if node else float(re.findall(r"\d+", die["process_node_id"])[0])
     working = [tile for tile in block["tiles"] if _operations(tile)]
@@ -117,7 +122,6 @@ def _device_file(path: Path, data: dict[str, Any]) -> DeviceFile:
     }
     memory, power = block["memory"], data["power"]
     profiles = {profile["name"]: profile for profile in power["thermal_profiles"]}
-    usual = profiles[power["default_thermal_profile"]]
     lanes = fact(main["pe_array_rows"] + main["pe_array_cols"], "FMA/clock", "assumed", "one for each row and column")
     prices = {}
     for name in formats:
@@ -142,11 +146,9 @@ def _device_file(path: Path, data: dict[str, Any]) -> DeviceFile:
         facts={
             "process_nm": fact(nm, "nm"),
             "units": fact(units, "count"),
-            "clock_hz": fact(usual["clock_mhz"] * 1e6, "Hz"),
+            **profile_facts(profiles[power["default_thermal_profile"]]),
             "memory_bytes": fact(memory["memory_size_gb"] * 1e9, "byte"),
             "memory_bandwidth": fact(memory["memory_bandwidth_gbps"] * 1e9, "byte/s"),
-            "tdp_w": fact(usual["tdp_watts"], "W"),
-            "power_limit_w": fact(usual["tdp_watts"], "W"),
             "idle_w": fact(power["idle_power_watts"], "W"),
             "array_rows": fact(main["pe_array_rows"], "count"),
             "array_columns": fact(main["pe_array_cols"], "count"),
@@ -160,13 +162,7 @@ def _device_file(path: Path, data: dict[str, Any]) -> DeviceFile:
         },
         format_units={name: fact(count, "count") for name, count in tiles.items() if count < units},
         power_modes={
-            re.sub(r"\W", "_", name.casefold()): PowerMode(
-                facts={
-                    "clock_hz": fact(profile["clock_mhz"] * 1e6, "Hz"),
-                    "power_limit_w": fact(profile["tdp_watts"], "W"),
-                    "tdp_w": fact(profile["tdp_watts"], "W"),
-                }
-            )
+            re.sub(r"\W", "_", name.casefold()): PowerMode(facts=profile_facts(profile))
             for name, profile in profiles.items()
         },
         coefficients=prices,

@@ -150,32 +150,17 @@ class Placement(msgspec.Struct, frozen=True):
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to the arrays of the units that each layer has; element-wise work follows on the same units."""
-    device = setup.device
-    on_matrix = common.on_matrix_unit(demand, setup.plan)
-    blocks = result_blocks.divide(demand, device) if result_blocks.has_blocks(device) else None
-    padded = _padded_macs(demand, device) if blocks is None else blocks.padded
-    matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    of_lanes = 1.0 if blocks is None else result_blocks.left_to_lanes(demand)
-    if blocks is not None:
-        vector_s = np.maximum(vector_s * of_lanes, blocks.output_s)
+    device, work = setup.device, _work_on_units(demand, setup, rates)
+    beside = _streamed_traffic(demand, setup)
+    dram_s, chip_s = _memory_seconds(demand, device, rates, beside, work.blocks)
+    # While layers stream to each other, images enter and results leave: the link then limits all layers together.
+    link_s = dram_s * _streams(device)
     # Where layers stream to each other, not all units can have one.
     share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
     usable = max(float(np.floor(device.units * share)), 1.0)
-    beside = _streamed_traffic(demand, setup)
-    chip_s = beside.chip_bytes / device.last_level_bandwidth
-    dram_s = _memory_seconds(demand, device, rates, beside)
-    if blocks is not None:
-        read_s, chip_s = result_blocks.memory_seconds(demand, device, beside, blocks)
-        dram_s = np.maximum(dram_s, read_s)
-    # While layers stream to each other, images enter and results leave: the link then limits all layers together.
-    link_s = dram_s * _streams(device)
-    matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
-    vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops
-    vector_ideal_s = vector_ideal_s + of_lanes * demand.vector_flops / setup.vector_flops
-    every_s = np.stack(
-        np.broadcast_arrays(matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s), axis=1
-    )  # on all usable units
-    least_s = np.maximum(*demand.per_kernel(np.array((matrix_ideal_s, vector_ideal_s))))
+    on_usable = work.matrix_s / usable, work.vector_s / usable, dram_s - link_s, chip_s
+    every_s = np.stack(np.broadcast_arrays(*on_usable), axis=1)
+    least_s = np.maximum(*demand.per_kernel(np.array((work.matrix_ideal_s, work.vector_ideal_s))))
     steps = Steps(
         weight_bytes=np.zeros(0),
         need_s=common.overlapped(demand.per_kernel(every_s), device.software.overlap.value),
@@ -184,28 +169,28 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         lag=demand.per_kernel(_lag(demand, device)),
     )
     # Seconds of one unit, whose arrays and lanes work at once.
-    unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
+    unit_work_s = np.maximum(demand.per_kernel(work.matrix_s[0]), demand.per_kernel(work.vector_s[0]))
     placed = _place(demand, device, steps, usable, unit_work_s)
     change = _change_contexts(demand, device, beside, placed, rates)
     pace_s, taken_s = _share_context(placed, steps, steps.least_s + demand.per_kernel(change.handed_s))
-    fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if blocks is None else (blocks.ends_s + blocks.sum_s)[None]
+    fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if work.blocks is None else work.blocks.unhidden_s[None]
     paced = _pace_units(placed, steps, usable, unit_work_s)
     at_work = np.minimum(paced, taken_s / np.maximum(unit_work_s, 1e-300))[:, demand.kernel]
-    idle = on_matrix * (padded - demand.macs)
+    idle = work.on_matrix * (work.padded - demand.macs)
     if _streams(device):
-        idle = _idle_cells(demand, device, unit_work_s * paced * usable, on_matrix)
+        idle = _idle_cells(demand, device, unit_work_s * paced * usable, work.on_matrix)
     return Mapping(
-        matrix_s=matrix_s * at_work + fill_s,
-        vector_s=vector_s * at_work + fill_s,
+        matrix_s=work.matrix_s * at_work + fill_s,
+        vector_s=work.vector_s * at_work + fill_s,
         dram_s=dram_s + change.handed_s + change.waits_s + change.switch_s,
         chip_s=chip_s,
-        matrix_ideal_s=matrix_ideal_s,
-        vector_ideal_s=vector_ideal_s,
-        on_matrix=on_matrix,
+        matrix_ideal_s=work.matrix_ideal_s,
+        vector_ideal_s=work.vector_ideal_s,
+        on_matrix=work.on_matrix,
         units=placed.placed[demand.kernel],
         traffic=change.flow,
         tiling=_tiling(demand, device, placed),
-        counts=_counts(demand, setup, change, placed, on_matrix, idle),
+        counts=_counts(demand, setup, change, placed, work.on_matrix, idle),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
         busy_s=taken_s + demand.per_kernel(fill_s + change.waits_s + change.switch_s),
         fill_s=demand.per_kernel(fill_s[0]),
@@ -215,13 +200,45 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     )
 
 
-def _memory_seconds(demand: Demand, device: Device, rates: Efficiency, beside: Traffic) -> Floats:
-    """Return the seconds that DRAM or the link works for each operator, (s, n). Weights are read in order and ahead of
-    their layer: at the rate of products, whatever the layer."""
-    others_s = common.memory_seconds_of(
-        device, beside.dram_bytes - beside.weight_read, rates.bandwidth[:, demand.op_class]
-    )
-    return others_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
+class UnitWork(NamedTuple):
+    """The work of operators: whether products run on arrays, (n,), with multiply-accumulates of all cells, `padded`;
+    seconds of the array and of the lanes of one unit, (s, n), and of all at their peak, (n,); blocks of results."""
+
+    on_matrix: Bools
+    padded: Floats
+    matrix_s: Floats
+    vector_s: Floats
+    matrix_ideal_s: Floats
+    vector_ideal_s: Floats
+    blocks: result_blocks.Blocks | None
+
+
+def _work_on_units(demand: Demand, setup: Setup, rates: Efficiency) -> UnitWork:
+    device, on_matrix = setup.device, common.on_matrix_unit(demand, setup.plan)
+    blocks = result_blocks.divide(demand, device) if result_blocks.has_blocks(device) else None
+    padded = _padded_macs(demand, device) if blocks is None else blocks.padded
+    matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
+    of_lanes = 1.0 if blocks is None else result_blocks.left_to_lanes(demand)
+    if blocks is not None:
+        vector_s = np.maximum(vector_s * of_lanes, blocks.output_s)
+    matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
+    vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops
+    vector_ideal_s = vector_ideal_s + of_lanes * demand.vector_flops / setup.vector_flops
+    return UnitWork(on_matrix, padded, matrix_s, vector_s, matrix_ideal_s, vector_ideal_s, blocks)
+
+
+def _memory_seconds(
+    demand: Demand, device: Device, rates: Efficiency, beside: Traffic, blocks: result_blocks.Blocks | None
+) -> tuple[Floats, Floats]:
+    """Return the seconds that DRAM or the link works for each operator, (s, n), and the memory of the chip, (n,).
+    Weights are read in order and ahead of their layer: at the rate of products, whatever the layer."""
+    others_bytes, bandwidth = beside.dram_bytes - beside.weight_read, rates.bandwidth
+    dram_s = common.memory_seconds_of(device, others_bytes, bandwidth[:, demand.op_class])
+    dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, bandwidth[:, [OpClass.GEMM]])
+    if blocks is None:
+        return dram_s, beside.chip_bytes / device.last_level_bandwidth
+    read_s, chip_s = result_blocks.memory_seconds(demand, device, beside, blocks)
+    return np.maximum(dram_s, read_s), chip_s
 
 
 class ContextChange(NamedTuple):

@@ -19,6 +19,7 @@ from hardware.demand import Demand, Floats
 from hardware.mapping.common import Tiling
 
 Sizes = Floats | float
+Size = tuple[int, int, int]  # M, N and K of a product
 KEPT = ("results", "weights", "inputs")  # what may stay in the cells
 RESULTS, WEIGHTS, INPUTS = range(3)
 _FIELDS = Tiling.__struct_fields__
@@ -29,9 +30,8 @@ class Fabric(msgspec.Struct, frozen=True, dict=True):
     """Equal tiles of `rows` x `columns` cells, which multiply `macs_per_clock` in all. Through its edges a tile takes a
     value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
     each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
-    The first value of a chunk arrives after `latency` cycles. With `has_barriers` nothing moves while the fabric
-    works. A cell inverts a value in `divide_cycles`. Memories beside a tile
-    give its edges `edge_bytes` a cycle."""
+    The first value of a chunk arrives after `latency` cycles. A cell inverts a value in `divide_cycles`. Memories
+    beside a tile give its edges `edge_bytes` a cycle."""
 
     rows: float
     columns: float
@@ -43,7 +43,6 @@ class Fabric(msgspec.Struct, frozen=True, dict=True):
     operand_bytes: float
     result_bytes: float
     latency: float = 0.0
-    has_barriers: bool = False
     divide_cycles: float = 0.0
     edge_bytes: float = math.inf
 
@@ -122,21 +121,10 @@ def keep_results(
     # A chunk hides the latency of the next one if it takes as long. Less than a step in the buffer is waited for.
     beat = fabric.beat(rows, columns) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
     beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
-    steady = (waves * depth - depth + np.ceil(depth / folds)) * beat * (waves > 0)
-    if fabric.has_barriers:
-        cycles = _cycles_with_barriers(steady, groups, np.ceil(depth / np.maximum(chunk, 1.0)), load, drain)
-    else:
-        cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
+    cycles = (waves * depth - depth + np.ceil(depth / folds)) * beat * (waves > 0)
+    cycles = cycles + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
     cycles = np.where(np.greater(split, 1) & (results >= fabric.units), np.inf, cycles)
     return _tiling(cycles, fabric, blocks, waves, (rows, columns, split, RESULTS))
-
-
-def _cycles_with_barriers(steady: Floats, groups: Floats, chunks: Floats, load: Floats, drain: Floats) -> Floats:
-    """Return the cycles of groups of blocks if nothing moves while the fabric computes: a chunk loads both operands,
-    one of them only if it was not loaded before, and each group drains."""
-    steps, cached = groups * chunks, (np.sqrt(groups) - 1.0) ** 2 * chunks
-    cycles: Floats = steady + steps * load + (steps - cached) * load + groups * 2.0 * drain
-    return cycles
 
 
 def _buffered(
@@ -184,7 +172,7 @@ def keep_operand(
     beat = np.maximum(fabric.beat(rows, columns), leaving)
     load = high * np.maximum(wide, np.minimum(part, fabric.side)) * fabric.operand_bytes / fabric.bus_bytes
     steps = waves * part - part + np.ceil(part / _fold_last_round(blocks, fabric, part, most_folds))
-    cycles = steps * beat + waves * (2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
+    cycles = steps * beat + waves * (2.0 * high + wide - 2.0) + 2.0 * load
     useless = np.greater(split, 1) & (blocks / split >= fabric.units)
     sizes = part, columns, k / np.maximum(high, 1.0), stationary
     return _tiling(np.where(useless, np.inf, cycles), fabric, blocks, waves, sizes)
@@ -229,8 +217,7 @@ def windows(demand: Demand, fabric: Fabric) -> Tiling:
         fabric.beat(fabric.rows, fabric.columns), inputs / np.maximum(k, 1.0) / (fabric.rows + fabric.columns)
     )
     moves = (2.0 * inputs * fabric.operand_bytes + fabric.cells * fabric.result_bytes) / fabric.bus_bytes
-    hidden = 0.0 if fabric.has_barriers else fabric.rows + fabric.columns - 2.0
-    cycles = waves * (k * beat + moves) + np.maximum(hidden - moves, 0.0)
+    cycles = waves * (k * beat + moves) + np.maximum(fabric.rows + fabric.columns - 2.0 - moves, 0.0)
     return _tiling(cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0, RESULTS))
 
 
@@ -250,3 +237,31 @@ def filling_cycles(gemm: Floats, tiling: Tiling) -> Floats:
     each = tiling.blocks * (2.0 * depth + np.where(np.equal(tiling.stationary, WEIGHTS), wide, high) - 2.0)
     cycles: Floats = np.maximum(np.where(np.equal(tiling.stationary, RESULTS), once, each), 0.0)
     return cycles
+
+
+class ProductChain(msgspec.Struct, frozen=True, kw_only=True):
+    """Two products, of which N of the first is K of the second: the `tiles` that hold their weights, and the cycles of
+    both one after another, of both as a stream, and until the first result leaves."""
+
+    tiles: int
+    beat: float
+    in_turn_cycles: float
+    streamed_cycles: float
+    first_result_cycle: float
+
+
+def chain_products(first: Size, second: Size, fabric: Fabric) -> ProductChain:
+    """Return the schedule of two products of which the first streams its results into the second. All weights
+    stay in cells, rows along K and columns along N. Values of a row enter one cycle apart, and so leave at the foot of
+    the columns. Both take the longer of their beats: what leaves enters."""
+    (m, n, k), (_, last, _) = first, second
+    tiles = sum(math.ceil(size[2] / fabric.rows) * math.ceil(size[1] / fabric.columns) for size in (first, second))
+    beat = float(fabric.beat(fabric.rows, fabric.columns))
+    each = (m - 1) * beat
+    return ProductChain(
+        tiles=tiles,
+        beat=beat,
+        in_turn_cycles=2 * each + (k + n - 1) + (n + last - 1),
+        streamed_cycles=each + k + n + last - 1,
+        first_result_cycle=float(k + n),
+    )

@@ -102,12 +102,10 @@ def _power(answer: _Answer, state: State) -> tuple[str, ...]:
     if isinstance(answer, mission.MissionTable):
         return ()
     best = answer.best
-    parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
+    parts = (best.rest_w, "at rest"), (best.host_w, "a host at rest"), *((one.power_w, one.model) for one in best.tasks)
     hours = "" if best.battery_h is None else f"; the battery lasts {best.battery_h:.3g} h"
-    host = f"{best.host_w:.3g} W a host at rest + " if best.host_w else ""
-    rest = f"{best.rest_w:.3g} W at rest + " if best.rest_w else ""
     return (
-        f"{best.power_w:.3g} W = {rest}{host}{parts}{hours}",
+        f"{best.power_w:.3g} W = {' + '.join(f'{watts:.3g} W {name}' for watts, name in parts if watts)}{hours}",
         "Work of the host, cameras and motors are not counted: state them as other_w.",
     )
 

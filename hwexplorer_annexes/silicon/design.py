@@ -35,12 +35,8 @@ from hwexplorer.extend import state as states
 from hwexplorer.extend import text as text_module
 
 Column = document.Column
-percent = text_module.percent
-quantity = text_module.quantity
-BOUNDS = execute.BOUNDS
-Change = what_if.Change
 ModelCost = tuning.ModelCost
-parse_value = what_if.parse_value
+percent, quantity = text_module.percent, text_module.quantity
 
 DESIGNS_MAX = 1_000_000
 _ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
@@ -54,9 +50,11 @@ class DesignKnob(msgspec.Struct, frozen=True):
     name: str
     values: tuple[float, ...]
 
-    def change(self, value: float) -> Change:
+    def change(self, value: float) -> what_if.Change:
         """Return the change that sets the fact to a value."""
-        return Change(self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == what_if.ARRAY else f"{value:.10g}")
+        return what_if.Change(
+            self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == what_if.ARRAY else f"{value:.10g}"
+        )
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,15 +123,15 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
     if not equals or not written:
         raise RequestError(f"knob {text[:40]!r}: expected a fact and its range, e.g. units=64..1024 or units=64|256")
     full, unit = what_if.find_field(device, name)
-    values = {parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))}
-    if dots and (len(values) < 2 or not 0 < parse_value(least, unit) < parse_value(most, unit)):
+    values = [what_if.parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))]
+    if dots and not 0 < values[0] < values[1]:
         raise RequestError(f"knob {text[:40]!r}: expected a range from a value above 0 to a larger one")
     for value in values:
         try:
             what_if.check_value(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
-    return DesignKnob(full, _doubled(min(values), max(values)) if dots else tuple(sorted(values)))
+    return DesignKnob(full, _doubled(*values) if dots else tuple(sorted(set(values))))
 
 
 def _doubled(least: float, most: float) -> tuple[float, ...]:
@@ -146,7 +144,7 @@ def _within_power(study: DesignStudy) -> DesignStudy:
     most_w = min((limit.amount for limit in study.limits if limit.figure == "power"), default=math.inf)
     if study.base.power_limit_w <= most_w:
         return study
-    held = what_if.apply_changes(study.base, (Change("power_limit_w", "=", f"{most_w:.10g}"),))
+    held = what_if.apply_changes(study.base, (what_if.Change("power_limit_w", "=", f"{most_w:.10g}"),))
     return msgspec.structs.replace(study, base=held)
 
 
@@ -181,7 +179,9 @@ def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> 
         total, rest_w = ModelCost(busy_s, answer.power_w), answer.rest_w + answer.host_w
         refused = refused or ("" if answer.is_possible else answer.why)
     size, seconds = area(device, True), np.array([result.bound_s for result in results]).T @ np.array(weights)
-    binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
+    binds = {
+        execute.BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]
+    }
     return document.record(
         Design, size, device=device.key, values=values, costs=costs, total=total, rest_w=rest_w, score=1.0, binds=binds,
         power_w=max(result.average_power_w for result in results), area_mm2=size.total_mm2, refused=refused,
@@ -225,12 +225,6 @@ def _device(design: Design) -> str:
     return design.changes or design.device
 
 
-def _costs(design: Design) -> str:
-    return "; ".join(
-        f"{quantity(cost.latency_s, 's')} {quantity(cost.energy_j_per_inference, 'J')}" for cost in design.costs
-    )
-
-
 COLUMNS = (
     Column("design", "Design", role="text", keep=0, of=_device),
     Column("score", "Score", keep=0, help="the metric of the total over all models, or of a second; the base is 1"),
@@ -241,7 +235,9 @@ COLUMNS = (
     Column("cost_usd", "Die USD", keep=3, help="good die only, by the price of wafers: no package, memory, test"),
     Column("binds", "Binds", role="text", keep=2, help="what limits most of the time",
            of=lambda design: next((f"{name} {percent(share)}" for name, share in design.binds.items()), "")),
-    Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
+    Column("costs", "Latency and energy/inf by model", role="text", keep=2,
+           of=lambda design: "; ".join(f"{quantity(one.latency_s, 's')} {quantity(one.energy_j_per_inference, 'J')}"
+                                       for one in design.costs)),
 )  # fmt: skip
 
 
