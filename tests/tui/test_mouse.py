@@ -9,8 +9,6 @@ from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 
-GRID = (120, 40)
-
 
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
