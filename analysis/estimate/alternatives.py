@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What is kept of an estimate to compare it with others: the latency and energy of its operators, (n,)."""
+    """The latency and energy of the operators of an estimate, (n,): all that is kept to compare it with others."""
 
     batch: int
     fits: bool

@@ -84,8 +84,10 @@ class Prefetch:
                         break
 
     def _setting_states(self) -> Iterator[State]:
-        state = self._session.state
-        yield from (replace(state, on=device) for device in state.devices)
-        yield from (state_changes.scale_batch(state, double) for double in (True, False))
+        state, past = self._session.state, self._session.history.past
+        devices = (replace(state, on=device) for device in state.devices)
+        batches = (state_changes.scale_batch(state, double) for double in (True, False))
+        is_batch_turned = bool(past) and past[-1].batch != state.batch  # then it is turned again soon
+        yield from (*batches, *devices) if is_batch_turned else (*devices, *batches)
         with suppress(RequestError):  # the user sees the error on asking for another format
             yield from (state_changes.step_format(state, step, self._session.formats) for step in (1, -1))

@@ -171,7 +171,8 @@ class ExplorerScreen(SizedScreen):
         if slices.is_paused:
             return False
         if "answer" in later:
-            limits = self.session.limits.describe_no_pass(self.state, views.cards)
+            is_passed = not self.state.limits or any(card.fits and not card.over for card in views.cards)
+            limits = "" if is_passed else f"No device shown passes; {self.session.limits.summary(self.state)}."
             verdict = (line for line in views.answer if not line.startswith(wording.ASIDES))
             answer = tuple(filter(None, (limits, views.pin_sentence, *verdict)))
         if "next_step" in later:

@@ -18,7 +18,7 @@ from hwexplorer import declare, engine
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views import captions, plain
-from hwexplorer.views.tables import keep_columns, rows
+from hwexplorer.views.tables import rows
 
 FOLD = 1.0  # share in % below which brief text merges the events of a family
 
@@ -150,9 +150,9 @@ def document(state: State) -> EventReport:
     return event_report(engine.result(state), state.at)
 
 
-def view(state: State) -> plain.Table:
-    """Return the events of the state in the families that all architectures share, the largest energy first. With a
-    pin, more columns have the energy of the pinned state and the change."""
+def view(state: State, *left_out: str) -> plain.Table:
+    """Return the events of the state in the families that all architectures share, the largest energy first, without
+    some columns. With a pin, more columns have the energy of the pinned state and the change."""
     report, there, base = document(state), None, pinned(state)
     with suppress(RequestError):  # the model of the pin may not have the node
         there = None if base is None else document(replace(base, at=state.at))
@@ -169,6 +169,7 @@ def view(state: State) -> plain.Table:
         place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
         name = "pin" if there.device == report.device else str(there.device)
         columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
+    columns = tuple([column for column in columns if column.key not in left_out])
     families = [
         EventGroup(
             name=name,
@@ -203,15 +204,14 @@ def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Colu
     )  # fmt: skip
 
 
-def _without(table: plain.Table, state: State, *keys: str) -> plain.Table:
-    """Return the table without these columns, nor the energy of the batch if that is one inference."""
-    left_out = (*keys, *["energy"] * (engine.result(state).scenario.batch == 1))
-    return keep_columns(table, [c for c, column in enumerate(table.columns) if column.key not in left_out])
+def _view_without(state: State, *keys: str) -> plain.Table:
+    """Return the view without these columns, nor the energy of the batch if that is one inference."""
+    return view(state, *keys, *["energy"] * (engine.result(state).scenario.batch == 1))
 
 
 def brief(state: State) -> plain.Table:
     """Return the events with the small ones of each family merged, without their sources."""
-    return plain.fold_rows(_without(view(state), state, "source"), FOLD)
+    return plain.fold_rows(_view_without(state, "source"), FOLD)
 
 
 def _pane(state: State) -> plain.Table:
@@ -221,7 +221,7 @@ def _pane(state: State) -> plain.Table:
         return why.families_on_devices(state)
     if state.zoom:
         return view(state)
-    table = _without(view(state), state, "fraction")
+    table = _view_without(state, "fraction")
     bars = (msgspec.structs.replace(column, unit="") if column.role == "bar" else column for column in table.columns)
     return msgspec.structs.replace(table, columns=tuple(bars), footer=())
 

@@ -115,11 +115,6 @@ class DeviceLimits:
             self._summary = key, f"limits {state.limits}: {table.title}"
         return self._summary[1]
 
-    def describe_no_pass(self, state: State, cards: Sequence[plain.Card]) -> str:
-        """Return `No device shown passes; limits L<5ms: 3 of 74 pass; best: l4.`, or '' if one passes."""
-        is_passed = not state.limits or any(card.fits and not card.over for card in cards)
-        return "" if is_passed else f"No device shown passes; {self.summary(state)}."
-
 
 def _cells(point: Point | None) -> tuple[Cell, ...]:
     """Return the cells of COLUMNS but the last; without figures if the model does not fit, or no figure is known."""

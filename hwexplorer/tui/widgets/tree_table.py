@@ -417,8 +417,7 @@ class TreeTable(TableHeads):
                 rows = [self.table.rows[place] for place in self.visible] if self.fold else self.table.rows
                 widths = [layout.width_of(self._name_of(row)) + (2 * row.depth + 2) * self.tree for row in rows]
                 self._names[is_narrow] = max(widths, default=0)
-            names = self._names[is_narrow]
-            self._measures = self._measures or measure_table(self.table, names, self.width)
+            self._measures = self._measures or measure_table(self.table, self._names[is_narrow], self.width)
             self._widths, self._gap = (
                 fit_widths(self._measures, self.width, self._empty(), self.gap) if self._measures else ([], GAP)
             )
