@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from analysis.document import Column, column, columns, record
 from analysis.estimate.estimate import Estimate
+from analysis.explore import grid
 from analysis.explore.cost import settings
-from analysis.explore.grid import Point, Points, make_point, point_columns
 from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
@@ -47,7 +47,7 @@ class ModelList(msgspec.Struct, frozen=True):
     models: tuple[ListedModel, ...]
 
 
-class RankedModel(Point, frozen=True, kw_only=True):
+class RankedModel(grid.Point, frozen=True, kw_only=True):
     """One model on the device, on the front unless another is no worse in accuracy, energy and latency, and better in
     one. `macs` are of one inference."""
 
@@ -104,10 +104,10 @@ def list_models(names: Sequence[str]) -> ModelList:
 
 def rank_models(results: Sequence[Estimate], order: str = "energy") -> ModelRanking:
     """Rank models on one device. The front is taken among models with accuracies of the same kind."""
-    points = Points(make_point(result, settings()) for result in results)
+    points = grid.Points(grid.make_point(result, settings()) for result in results)
     rivals = points.where(lambda point: bool(point.accuracy_metric) and point.can_win)
     kinds = {point.accuracy_metric for point in rivals}
-    alike = (Points(point for point in rivals if point.accuracy_metric == kind) for kind in kinds)
+    alike = (grid.Points(point for point in rivals if point.accuracy_metric == kind) for kind in kinds)
     best = {id(point) for group in alike for point in group.front(("energy", "latency", "accuracy"))}
     pairs = sorted(zip(points, results, strict=True), key=lambda pair: pair[0].sort_key(order))
     rows = tuple(
@@ -140,9 +140,9 @@ COLUMNS = (
 
 
 RANKING = (
-    *point_columns("model", model=0),
+    *grid.point_columns("model", model=0),
     *columns(RankedModel, "front"),
-    *point_columns(
+    *grid.point_columns(
         "accuracy metric precision_run energy_per_inference latency throughput edp memory utilization bound",
         accuracy={"title": "Accuracy", "keep": 1}, edp=2,
     ),

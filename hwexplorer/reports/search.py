@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.estimate.metrics import METRICS, Metric, select_metrics
-from analysis.explore import constrained_search
-from analysis.explore.grid import Point, Points, Tick, evaluate, point_columns
+from analysis.explore import constrained_search, grid
 from analysis.explore.odds import describe_odds
 from analysis.explore.outcome import Constraint
 from analysis.wording import describe_evidence
@@ -23,7 +22,7 @@ from hwexplorer.views.tables import row_key
 _Names = tuple[str, ...] | None
 FRONT = ("energy", "latency")
 KEY = ("model", "device", "batch", "precision")
-COLUMNS = point_columns(
+COLUMNS = grid.point_columns(
     "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
     "electricity_usd hire_usd purchase_usd carbon_kg accuracy odds known bound",
     device={"shown": engine.marked_key},
@@ -52,7 +51,7 @@ def _document(
     power_modes: bool,
     on_paper: bool,
     caps: bool,
-    tick: Tick | None = None,
+    tick: grid.Tick | None = None,
     **given: float | None,
 ) -> constrained_search.ConstrainedSearch:
     limits = [
@@ -62,12 +61,12 @@ def _document(
     ]
     if not limits and not front:
         raise RequestError(f"search needs a limit (one or more of {', '.join(limit_flags())}), or --front")
-    points = list[Point]()
+    points = list[grid.Point]()
     for member in _states(state, models):
         axes = configurations.axes_of(member, batches, precisions or SWEEP, power_modes, caps)
-        points += sorted(evaluate(axes, tick, keeps=configurations.draws_its_cap), key=lambda point: point.batch)
+        points += sorted(grid.evaluate(axes, tick, keeps=configurations.draws_its_cap), key=lambda point: point.batch)
     return constrained_search.find_within(
-        Points(points), limits, order, (*FRONT, *("accuracy",) * bool(models)) if front else ()
+        grid.Points(points), limits, order, (*FRONT, *("accuracy",) * bool(models)) if front else ()
     )
 
 
@@ -97,7 +96,7 @@ def _answer(search: constrained_search.ConstrainedSearch, state: State) -> Itera
     yield f"{least}: {_describe(best)}"
     if engine.device(best.device).power_cap:
         yield _against_uncapped(best, state)
-    bolder = next(iter(Points(search.found).order(search.order, "energy")), best)
+    bolder = next(iter(grid.Points(search.found).order(search.order, "energy")), best)
     backed = next((point for point in search.found if point.is_measured), None)
     if bolder is not best:
         yield f"bolder: {_describe(bolder)}"
@@ -105,7 +104,7 @@ def _answer(search: constrained_search.ConstrainedSearch, state: State) -> Itera
         yield f"{least} with measurements behind it: {_describe(backed) if backed else 'none'}"
 
 
-def _describe(point: Point) -> str:
+def _describe(point: grid.Point) -> str:
     """Write `hailo10h at batch 1, fp32 run as int8 (measured on it: 60 measurements ..; 98 % sure)`."""
     form = point.precision + f" run as {point.precision_run}" * (point.precision_run != point.precision)
     odds = f"; {describe_odds(point.odds)} to keep the limits" if isinstance(point.odds, float) else ""
@@ -126,7 +125,7 @@ def _words(search: constrained_search.ConstrainedSearch, state: State) -> plain.
     return plain.Text("limits", "", (("Limits", tuple(lines)),) if lines else ())
 
 
-def _against_uncapped(best: Point, state: State) -> str:
+def _against_uncapped(best: grid.Point, state: State) -> str:
     """Write `at 400 W 5.34 mJ and 1.72 ms; without a cap 7.74 mJ and 1.53 ms (-31 % energy, +12 % latency)`."""
     device = engine.device(best.device)
     key = device.key.replace(f"@{device.power_cap}", "", 1)

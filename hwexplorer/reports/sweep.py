@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.document import Column, columns, record
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.explore.grid import Best, Crossing, Point, Points, Tick, evaluate, point_columns
+from analysis.explore import grid
 from analysis.model.transformer.transformer_request import MOST_CLIENTS
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
@@ -42,9 +42,9 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...]
     execution: str
     layout: str
-    rows: tuple[Point, ...]
-    best: tuple[Best, ...]
-    crossovers: tuple[Crossing, ...]
+    rows: tuple[grid.Point, ...]
+    best: tuple[grid.Best, ...]
+    crossovers: tuple[grid.Crossing, ...]
 
 
 def _states(state: State, image_sizes: _Wholes, **_: object) -> tuple[State, ...]:
@@ -58,13 +58,14 @@ def _document(
     power_modes: bool,
     image_sizes: _Wholes,
     on_paper: bool,
-    tick: Tick | None = None,
+    tick: grid.Tick | None = None,
     **_: object,
 ) -> Sweep:
     formats = tuple(dict.fromkeys(precisions or (state.precision,)))
     axes = configurations.axes_of(state, batches, formats, power_modes, sizes=image_sizes or ())
     sizes, devices = [w.image_size for w in axes.workloads], [device.key for device in axes.devices]
-    points = Points(sorted(evaluate(axes, tick), key=lambda p: (sizes.index(p.image_size), devices.index(p.device))))
+    found = grid.evaluate(axes, tick)
+    points = grid.Points(sorted(found, key=lambda p: (sizes.index(p.image_size), devices.index(p.device))))
     may_lead = on_paper or configurations.asks_for_paper(state)
     rivals = points.where(lambda point: may_lead or point.silicon)
     return record(
@@ -78,7 +79,7 @@ def _document(
     )
 
 
-ROWS = point_columns(
+ROWS = grid.point_columns(
     "device image_size batch precision precision_run latency energy_per_inference edp throughput power utilization "
     "memory fits bound",
     device={"shown": engine.marked_key}, precision=3, fits=4,
@@ -87,7 +88,7 @@ ROWS = point_columns(
 )  # fmt: skip
 
 
-def _best_for(aim: str, of: Sequence[Best]) -> str:
+def _best_for(aim: str, of: Sequence[grid.Best]) -> str:
     """Write the best batch for an aim, with its figure."""
     best = next(each for each in of if each.aim == aim)
     return f"{best.batch} ({quantity(best.value, METRICS[aim].unit)})"
@@ -97,7 +98,7 @@ def _best_for(aim: str, of: Sequence[Best]) -> str:
 BEST = (
     *(
         msgspec.structs.replace(one, of=partial(lambda key, of: getattr(of[0], key), one.key))
-        for one in columns(Best, "device precision precision_run image_size", device={"shown": engine.marked_key})
+        for one in columns(grid.Best, "device precision precision_run image_size", device={"shown": engine.marked_key})
     ),
     *(Column(AIMS[aim], METRICS[aim].title, role="text", keep=1, of=partial(_best_for, aim)) for aim in AIMS),
 )
@@ -113,7 +114,7 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
     return (f"{count} configurations do not fit in device memory and are never best",) if count else ()
 
 
-def _describe_lead(c: Crossing) -> str:
+def _describe_lead(c: grid.Crossing) -> str:
     if c.batch is None:
         return f"{c.before} at every batch, {c.after} never"
     return f"{c.before}, then {c.after} from batch {c.batch} on" + (
@@ -122,7 +123,7 @@ def _describe_lead(c: Crossing) -> str:
 
 
 LEADS = columns(
-    Crossing,
+    grid.Crossing,
     "says metric batch precision image_size before after",
     Column("says", "Who leads", role="text", keep=0, of=_describe_lead),
     before={"shown": engine.marked_key},

@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.document import Cell, Column
 from hardware.base.text import safe
-from hwexplorer.text.number_format import ASCII, Scale, delta, header, scale_for
+from hwexplorer.text import number_format
 from hwexplorer.views import plain
 
 LEFT = ("text", "bar")  # roles whose cells are left-aligned
@@ -81,7 +81,7 @@ def ascii_cells(text: str) -> str:
     """Return a text in ASCII that is as many cells wide, for text that has its place on the screen already."""
     if text.isascii():
         return text
-    return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, width_of(c)) for c in text)
+    return "".join(c if c.isascii() else number_format.ASCII.get(ord(c), "?")[0] * max(0, width_of(c)) for c in text)
 
 
 def wrap_evenly(text: str, width: int, indent: int = 0) -> list[str]:
@@ -124,7 +124,7 @@ class Measure(msgspec.Struct, frozen=True):
     head for the least width; `narrow` are lesser widths for want of room."""
 
     column: Column
-    scale: Scale = Scale()
+    scale: number_format.Scale = number_format.Scale()
     header: str = ""
     least: int = 0
     most: int = 0
@@ -146,7 +146,7 @@ class Measure(msgspec.Struct, frozen=True):
             return value.word
         number = value if isinstance(value, plain.NUMBERS) else None
         if role == "delta":
-            return delta(number)
+            return number_format.delta(number)
         return plain.write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
 
 
@@ -166,10 +166,10 @@ def measure(columns: Sequence[Column], place: int, rows: Sequence[plain.Row]) ->
     if is_tree:
         least = SMALL_PART * max(max(values, default=0.0), -min(values, default=0.0))
         values = [value for value in values if value >= least or value <= -least]
-    scale = scale_for(values, column.unit)
+    scale = number_format.scale_for(values, column.unit)
     if is_tree:
         scale = msgspec.structs.replace(scale, is_wide=True)
-    return Measure(column, scale, header(column.title, scale.label))
+    return Measure(column, scale, number_format.header(column.title, scale.label))
 
 
 def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int] = ()) -> list[int]:

@@ -67,10 +67,9 @@ def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
 def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read; empty without a trace."""
     try:
-        notes: tuple[str, ...] = trace_annex().trace_notes(state, result) if state.trace else ()
+        return tuple(trace_annex().trace_notes(state, result)) if state.trace else ()
     except RequestError as error:
         return (str(error),)
-    return notes
 
 
 def trace_warning(state: State, result: Estimate) -> str:
@@ -182,7 +181,7 @@ def tree(state: State) -> plain.Table:
     are_separate, without_rule = (add_up(facts) > 0).tolist()  # for any operator of a node
     measured = _trace_cells(state, result, branches)
     by_key = _cells(figures, nodes, level, parts, add_up, are_separate) | measured | _changes_since_pin(state, branches)
-    columns = _columns(state, result, bool(measured))
+    columns = _columns(state, result, by_key)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     is_falling = state.descending != (state.sort in ("graph", "name"))
     rows: list[plain.Row] = []
@@ -198,7 +197,7 @@ def tree(state: State) -> plain.Table:
     return name_work(plain.Table("tree", _title(state, result), columns, tuple(rows), footer, notes), result)
 
 
-def _columns(state: State, result: Estimate, is_measured: bool) -> tuple[Column, ...]:
+def _columns(state: State, result: Estimate, by_key: dict[str, Sequence[Cell]]) -> tuple[Column, ...]:
     """Return the columns of a tree: those of the formats, the pin and the trace only if there are such."""
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     shown: dict[str, dict[str, Any]] = {
@@ -213,14 +212,10 @@ def _columns(state: State, result: Estimate, is_measured: bool) -> tuple[Column,
     ]
     if result.formats:
         columns.insert(1, FORMAT)
-    for after, change in _change_columns(state).values():
-        columns.insert([column.key for column in columns].index(after) + 1, change)
-    return (*columns, *(MEASURED if is_measured else ()))
-
-
-def _change_columns(state: State) -> dict[str, tuple[str, Column]]:
-    """Return the columns of changes since the pin, by metric."""
-    return {name: change for name, change in CHANGES.items() if state.pin and state.metric in (name, "edp")}
+    for after, change in CHANGES.values():
+        if change.key in by_key:
+            columns.insert([column.key for column in columns].index(after) + 1, change)
+    return (*columns, *(column for column in MEASURED if column.key in by_key))
 
 
 def _changes_since_pin(state: State, branches: list[tree_figures.Branch]) -> dict[str, Sequence[Cell]]:
@@ -232,7 +227,8 @@ def _changes_since_pin(state: State, branches: list[tree_figures.Branch]) -> dic
         change.key: [
             a / b - 1.0 if a is not None and b else None for a, b in zip(now[metric], before[metric], strict=True)
         ]
-        for metric, (_, change) in _change_columns(state).items()
+        for metric, (_, change) in CHANGES.items()
+        if state.metric in (metric, "edp")
     }
 
 
