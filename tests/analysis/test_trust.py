@@ -11,28 +11,22 @@ import numpy as np
 import pytest
 
 from analysis.estimate import trust
-from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.scenario import Scenario
 from analysis.measured.predictions import LARGE, PredictionPoint
 from analysis.serving.served_load import load_evidence
-from hardware.device_catalog import load_device, load_devices
+from hardware.device_catalog import load_devices
 from hardware.setup import make_setup, resolve_runtime
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from lab import trust_bands
 from lab.trust_bands import BEYOND, TAILS, candidate_ends, coverage_of_others, judge_class, narrowest_band, row_weights
+from tests.analysis import grid
 from tests.command import document
-from tests.models import load_once
 from tests.sampling import every, for_each
 
 TABLE = trust.trust_table()
 PAGE = Path(__file__).parents[2] / "docs" / "trust.md"
 COLUMN = ("Device", "NVIDIA GeForce RTX 3090")
 BEGIN, END = "test_trust.py -->\n", "<!-- end of classes -->"
-
-
-def run(model: str, device: str, batch: int = 1, precision: str = "fp16", execution: str = "auto") -> Estimate:
-    return estimate(load_once(model), load_device(device), Scenario(batch, precision, execution))
 
 
 def made(errors: dict[tuple[str, str], list[float]]) -> list[PredictionPoint]:
@@ -163,7 +157,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
 def test_levels(
     model: str, device: str, batch: int, precision: str, execution: str, level: str, work_class: str
 ) -> None:
-    result = run(model, device, batch, precision, execution)
+    result = grid.run(model, device, batch, precision, execution)
     assert (result.work_class, result.trust.level) == (work_class, level)
     assert (result.trust.median_error is not None) is (level in ("measured", "siblings"))
     low, high = result.trust.band
@@ -175,7 +169,7 @@ def test_levels(
 def test_every_device_holds_its_own_figures(nth: int) -> None:
     for device in load_devices()[0][::nth]:
         for model in ("resnet18", "bert_base", "llama3_2_1b:decode", "gemm:M=64,N=64,K=64"):
-            result = run(model, device.key)
+            result = grid.run(model, device.key, 1, "fp16")
             assert result.trust.level in trust.LEVELS
             assert result.latency_band_s[0] < result.latency_s < result.latency_band_s[1], (device.key, model)
             assert result.energy_band_j[0] <= result.energy_j <= result.energy_band_j[1], (device.key, model)
@@ -269,7 +263,7 @@ def test_a_class_of_few_rows_is_no_surer_than_unmeasured_work_and_others_keep_th
 
 
 def test_a_longer_time_adds_its_static_energy_to_the_band_as_one_more_group() -> None:
-    result = run("resnet18", "kpu_t256")
+    result = grid.run("resnet18", "kpu_t256", 1, "fp16")
     assert result.energy_factors is None
     timed = msgspec.structs.replace(result, latency_band_s=(result.latency_s, result.latency_s))
     static_w = float(result.run.prices.value[result.device.arch.static_rows].sum())

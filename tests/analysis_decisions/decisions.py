@@ -5,21 +5,12 @@ from functools import cache
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware import known_architectures
-from hardware.device import Device
-from hardware.device_catalog import load_device
+from tests.analysis.grid import MODELS as MODELS
+from tests.analysis.grid import device as device
 from tests.command import hwexplorer as hwexplorer
 from tests.models import load_once as workload
 
-MODELS = (
-    "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
-    "squeezenet1_1", "convnext_tiny",
-)  # fmt: skip
 DEFAULTS = tuple(known_architectures.classes()[name] for name in ("cpu", "gpu", "tpu", "kpu"))
-
-
-@cache
-def device(name: str) -> Device:
-    return load_device(name)
 
 
 @cache

@@ -7,9 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.kernels import demand
-from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.serving.deployment import open_step
 from hardware import architecture_facts
@@ -34,17 +32,13 @@ from hardware.execute import execute
 from hardware.mapping.kernel_passes import move_expert_rows, zero_rows_s
 from hardware.setup import find_setup, make_setup
 from lab import SUPERSEDED
-from tests.models import load_once
+from tests.analysis import grid
 from tests.test_house import sources
 
 # Fields that tables of single operators need, whose shapes tell what estimates do not know: how query heads share a
 # block, and rows of experts on other devices. No field may join them.
 OF_TABLES = ("packs", "masks_window", "is_absorbed", "adds_all", "writes_all", "pads")
 USES = [use for runtime in runtimes().values() for use in runtime.uses]
-
-
-def run(model: str, on: str, runtime: str, precision: str, batch: int = 1) -> Estimate:
-    return estimate(load_once(model), load_device(on), Scenario(batch, precision, runtime))
 
 
 def test_every_library_is_used_by_an_engine() -> None:
@@ -118,7 +112,7 @@ def test_an_engine_takes_other_kernels_on_another_generation() -> None:
 
 def test_widths_of_experts_are_padded_as_they_are_stored() -> None:
     """vLLM stores experts of gpt-oss, 2,880 wide, as 3,072 on Blackwell."""
-    result = run("gpt_oss_120b:decode", "b200", "vllm", "mxfp4")
+    result = grid.run("gpt_oss_120b:decode", "b200", 1, "mxfp4", "vllm")
     needs = result.demand
     is_product = needs.is_expert & (needs.op_class == OpClass.GEMM)
     read, stated = (

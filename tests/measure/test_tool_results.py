@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from analysis.estimate.estimate import estimate
-from analysis.estimate.scenario import Scenario
 from analysis.explore.odds import describe_measurement
 from analysis.measured.predictions import interpret_row
 from analysis.measured.services import interpret_served_row
 from analysis.measured.tables import Unpredictable, read_rows
 from hardware.base.errors import RequestError
-from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer_annexes.traces import trace_file, trace_record
+from tests.analysis import grid
 from tests.command import document
-from tests.models import load_once
 from tests.sampling import for_each
 
 LLAMA_BENCH = [
@@ -105,7 +102,7 @@ def test_results_of_tools_are_rows(name: str, tmp_path: Path) -> None:
 def test_the_command_that_settles_a_doubt_is_read_back(
     model: str, device: str, precision: str, batch: int, tmp_path: Path
 ) -> None:
-    result = estimate(load_once(model), load_device(device), Scenario(batch, precision))
+    result = grid.run(model, device, batch, precision)
     command = describe_measurement(result, "latency").split("`")[1]
     words, file = shlex.split(command), tmp_path / "result"
     value = dict(pairwise(words))
