@@ -322,7 +322,7 @@ def place_of(state: states.State) -> str:
     """Return the node under the cursor for a title: `layer3.conv2` for `layer3.0-5.conv2`."""
     if state.at == HOST:
         return "start of the run"
-    return re.sub(r"\.\d+-\d+(?=\.|$)", "", state.at) or state.model
+    return re.sub(r"[._]\d+-\d+(?=\.|$)", "", state.at) or state.model
 
 
 def point_of(state: states.State) -> str:

@@ -211,7 +211,8 @@ class FramedPane(Drawn):
         return self._made[y][1]
 
     def _top(self, width: int) -> Strip:
-        title = layout.shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
+        is_path = " " not in self.heading.rpartition(" · ")[2]  # of which the end tells most
+        title = layout.shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6, middle=is_path)
         remark = layout.whole(safe(self.remark), max(0, width - 8 - layout.width_of(title)))
         words = [Segment(title, self.palette.get("title" if self.active else "header"))]
         ends = "++" if self.palette.ascii else "┏┓" if self.active else "╭╮"
