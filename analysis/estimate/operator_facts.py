@@ -152,6 +152,12 @@ def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
     return value_bytes(workload.tensors.fixed_bytes, width_roles(workload), widths)
 
 
+def _point_at(workload: Workload, size: int) -> Floats:
+    """Return the point at which all dimensions have a size, the batch in each of its parts, (m,)."""
+    step, sizes = workload.training, dict.fromkeys(workload.dims, size)
+    return workload.value_at(**sizes | ({"batch": size * step.settings.parts} if step else {}))
+
+
 @memoize(shared=True)
 def windows(workload: Workload) -> Floats:
     """Return for each operator, (7, n): rows and columns of its result, rows and columns of its window, the stride, and
@@ -172,10 +178,7 @@ def windows(workload: Workload) -> Floats:
     which = np.flatnonzero(is_image & has_products)
     if not len(which):
         return found
-    sizes = dict.fromkeys(workload.dims, 1)
-    if workload.training is not None:
-        sizes["batch"] = workload.training.settings.parts  # an image in each
-    one = workload.value_at(**sizes)
+    one = _point_at(workload, 1)
     groups, rows, _, depth = products = (ops.gemm[which] @ one).T
     edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     is_activation = tensors.role[ops.in_tensor] <= INPUT
@@ -229,7 +232,7 @@ def summed(workload: Workload) -> Floats:
     ops, values = workload.operators, np.zeros((workload.n_operators, len(workload.monomials)))
     if workload.training is None:
         return values
-    at = workload.value_at(**dict.fromkeys(workload.dims, 2))
+    at = _point_at(workload, 2)
     writes = np.bincount(np.repeat(np.arange(workload.n_operators), np.diff(ops.out_ptr)),
                          (workload.tensors.numel @ at)[ops.out_tensor], minlength=workload.n_operators)  # fmt: skip
     for i in range(workload.n_operators):
@@ -353,14 +356,14 @@ def _group(workload: Workload) -> list[list[int]]:
     in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
     out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
     producer = tensors.producer.tolist()
-    numel = tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))
+    numel = tensors.numel @ _point_at(workload, 2)
     readers: dict[int, set[int]] = {}
     for i in range(len(ops.path)):
         for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
             readers.setdefault(t, set()).add(i)
     outputs = set(np.flatnonzero(tensors.is_output).tolist())
 
-    macs = (ops.macs @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
+    macs = (ops.macs @ _point_at(workload, 2)).tolist()
     groups: list[list[int]] = []
     work: list[float] = []
     group_of: list[int] = []

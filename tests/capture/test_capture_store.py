@@ -10,7 +10,7 @@ import pytest
 
 from analysis.model import store
 from analysis.model.ir.workload import encode
-from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelSpecError
+from analysis.model.model_errors import CaptureCancelledError, CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.process import child_job as job_module
 from analysis.model.reading_budget import ProcessLimits
@@ -180,11 +180,6 @@ def test_without_torch_the_message_says_how_to_install_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(job_module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CaptureError, match=r"needs torch: pip install torch torchvision$"):
         store.load("resnet18", 64)
-
-
-def test_a_block_with_impossible_sizes_is_refused() -> None:
-    with pytest.raises(ModelSpecError, match=r"7 values are no multiple of 3 heads$"):
-        store.load("transformer_block:width=7,heads=3")
 
 
 @pytest.mark.usefixtures("quick_captures")

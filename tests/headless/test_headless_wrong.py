@@ -79,6 +79,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "%ff"), "UTF-8"),
     (("compare", "x" * 200_000), "100,000"),
     (("search", "resnet18"), "needs a limit"),
+    (("compare", "transformer_block:width=7,heads=3"), "7 values are no multiple of 3 heads"),
     (("search", "resnet18", "--max-energy", "100mV"), "accepted"),
     (("search", "resnet18", "--max-energy", "0J"), "more than 0"),
     (("search", "resnet18", "--max-latency", "5"), "'5' has no unit"),
