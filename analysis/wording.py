@@ -29,7 +29,7 @@ from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import architecture_of, link_seconds
 
 UNRANKED = ("design", "what if")
-FORMATS_DIFFER = "Formats differ"  # begins the line about devices that cannot run the format of the others
+DIFFER = "Formats differ", "Software differs"  # begin lines about devices that cannot run what was asked for
 ASIDES = ("Among chips with measured relatives", "On paper:")  # begin the lines that a short verdict lacks
 SAME = 1.05  # ratio below which two figures count as equal
 BASELINE = "the baseline"

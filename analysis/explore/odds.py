@@ -27,7 +27,7 @@ from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
 from hardware.device import change_words
-from hardware.engines.runtime import MODES
+from hardware.engines.runtime import AUTO, MODES
 from hardware.precision import runs_wider
 
 if TYPE_CHECKING:
@@ -264,7 +264,10 @@ def verdict(
     unchanged_runs = [run for run in ordered if not run.device.changes]
     if wording.formats_differ(unchanged_runs):
         formats = (f"{names[run.device.key]} {run.precision_run}" for run in unchanged_runs)
-        lines.append(f"{wording.FORMATS_DIFFER}: {', '.join(formats)}.")
+        lines.append(f"{wording.DIFFER[0]}: {', '.join(formats)}.")
+    if any(run.scenario.execution not in (AUTO, *MODES, run.runtime.id) for run in unchanged_runs):
+        software = (f"{names[run.device.key]} {run.runtime.name}" for run in unchanged_runs)
+        lines.append(f"{wording.DIFFER[1]}: {', '.join(software)}.")
     if is_predicted and backed is not None:
         lines.append(
             f"{wording.ASIDES[0]} {names[backed.device.key]} leads; {wording.describe_evidence(backed.trust)}."

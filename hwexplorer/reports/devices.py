@@ -13,6 +13,7 @@ import msgspec
 
 from analysis.document import Column, record
 from hardware import device_catalog, event_prices, known_architectures
+from hardware.architecture_facts import price_table
 from hardware.area import area
 from hardware.base.text import of_fact, percent, quantity
 from hardware.demand import OpClass
@@ -252,9 +253,11 @@ def _view(state: State, device: str | None = None, arch: str | None = None) -> p
     if device is None:
         return _table(arch)
     spec = engine.device(device)
-    priced = rows(PRICES, event_prices.coefficients(spec, make_plan(spec, state.precision)).rows, kind="category")
-    title = f"Energy per event at {state.precision}"
-    prices = plain.Table("coefficients", title, PRICES, priced, footer=_rates(spec))
+    priced = event_prices.coefficients(spec, make_plan(spec, state.precision)).rows
+    table, title = rows(PRICES, priced, kind="category"), f"Energy per event at {state.precision}"
+    cited, known = "; ".join(row.source for row in priced), price_table()["sources"]
+    works = [f"{name}: {text}" for name, text in known.items() if name in cited]
+    prices = plain.Table("coefficients", title, PRICES, table, footer=(*_rates(spec), *works))
     return plain.Page("devices", spec.name, (_sheet(spec, True), prices))
 
 

@@ -433,10 +433,10 @@ def _labels(found: difference.Difference) -> tuple[str, str]:
 
 def _columns_of_sides(found: difference.Difference, unit: Unit = "") -> tuple[Column, ...]:
     """Return a column for each side, whose cells are in the unit of their row."""
-    first, second = (Column("", label, unit, role="quantity", keep=0) for label in _labels(found))
+    first, second = _labels(found)
     return (
-        msgspec.structs.replace(first, key="a", of=lambda row: plain.Amount(row.a, row.unit)),
-        msgspec.structs.replace(second, key="b", of=lambda row: plain.Amount(row.b, row.unit)),
+        Column("a", first, unit, role="quantity", keep=0, of=lambda row: plain.Amount(row.a, row.unit)),
+        Column("b", second, unit, role="quantity", keep=0, of=lambda row: plain.Amount(row.b, row.unit)),
     )
 
 

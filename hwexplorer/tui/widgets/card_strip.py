@@ -5,7 +5,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from analysis.wording import FORMATS_DIFFER
+from analysis.wording import BASELINE, DIFFER
 from hardware.base.text import safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.state_changes import ANSWER_LINES
@@ -113,7 +113,7 @@ class CardStrip(framed_pane.Drawn):
             card = next((card for card in self.cards if card.key == self.on), self.cards[0])
             text = layout.whole(f" {safe(card.short)} {safe(_in_words(card))}", width)
             if self._answer_height:  # the figures are in the tree below: say why they are so, and what to try
-                parts = (card.phrase.rpartition("1x · ")[2], self.advice)
+                parts = (card.phrase.rpartition(f"{BASELINE} · ")[2], self.advice)
                 text = f" {layout.whole('; '.join(filter(None, map(safe, parts))), width - 1, '; ')}"
             return [Segment(text, self.palette.get("strong"))]
         sign = Segment("▌" if self.content.key_at(y) == self.on else " ", self.palette.get("accent"))
@@ -125,7 +125,7 @@ class CardStrip(framed_pane.Drawn):
         first = len(lines)
         for sentence in map(safe, self.answer[1:]):  # without the command, which stands behind a semicolon
             lines.append(layout.shorten(f"{sentence.partition(';')[0].rstrip('.')}.", width - 2))
-        strong = [y < first or text.startswith(FORMATS_DIFFER) for y, text in enumerate(lines)]
+        strong = [y < first or text.startswith(DIFFER) for y, text in enumerate(lines)]
         styles = [self.palette.get("strong" if is_strong else "text") for is_strong in strong]
         return [[Segment(f" {text}", style)] for text, style in zip(lines, styles, strict=True)]
 

@@ -81,7 +81,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     for text, action in most:
         chip("text", text, action, " · ")
     chip("text", *last, "  on ")
-    is_baseline = len(state.devices) > 1 and state.baseline == state.on
+    is_baseline = len(state.devices) > 1 and state.baseline == state.on and row.width + len(state.on) + 15 < width
     chip("strong", safe(state.on), "devices", ", the baseline" * is_baseline)
     pin = pinned(state) if state.pin else None
     if pin is not None:
