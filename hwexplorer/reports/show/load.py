@@ -311,11 +311,6 @@ def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
         yield "devices whose price to hire is published; --on names others"
 
 
-def _commands(search: LoadSearch, state: State) -> plain.Text:
-    lines = tuple(f"{line.server}\t{line.command}" for line in search.commands)
-    return plain.Text("commands", "", (("Commands that start the first", lines),) if lines else ())
-
-
 SEARCH = declare.Report(
     subject=declare.EVERYWHERE,
     document=_search,
@@ -329,7 +324,10 @@ SEARCH = declare.Report(
             "search", "", _FOUND, of=lambda search: search.found[:SHOWN], key=("key", "layout"), notes=_left_out,
             first=12,
         ),
-        _commands,
+        declare.summary_text(
+            lambda search, state: (f"{line.server}\t{line.command}" for line in search.commands),
+            "commands", "Commands that start the first",
+        ),
     ),
     main="search",
     on_screen=False,

@@ -42,6 +42,7 @@ PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
 INTENSITY = (1.0, 10.0, 50.0)
 INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 NEAR_BEST = 1.05
+_NEAR = 1.0 + 1e-9  # bounds hold but for rounding
 HALF_SPEED = 2.0
 LEVELS = {
     "graph": "branches",
@@ -460,9 +461,6 @@ STAGES = (
     *columns(Stage, "flops time serial"),
     Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: list_names(stage.subgraphs)),
 )
-
-
-_NEAR = 1.0 + 1e-9
 _BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
 
 
