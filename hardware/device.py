@@ -22,6 +22,7 @@ from hardware.architecture_facts import (
 )
 from hardware.base import file_access as storage
 from hardware.base.errors import RequestError, unknown
+from hardware.base.records import memoize
 from hardware.base.text import parse_amount
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
@@ -82,7 +83,8 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A catalogue file as written. `compiler` names what divides models between an accelerator and the rest of its
     module (a record of analysis/explore/operator_support.toml). A measured device has its own `rates` instead of its
-    software class's, its own `runtimes`, of which 'auto' takes the first that fits, and `trust`."""
+    software class's, its own `runtimes`, of which 'auto' takes the first that fits, `trust`, and the evidence of each
+    run that was `timed`, by `Scenario.name_run`."""
 
     id: str
     name: str
@@ -113,6 +115,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rates: Software | None = None
     runtimes: dict[str, Runtime] = {}
     trust: tuple[OwnEvidence, ...] = ()
+    timed: dict[str, OwnEvidence] = {}
     format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
 
 
@@ -238,7 +241,7 @@ def _check_measured(spec: DeviceFile) -> None:
         for ends in (record.dispatch, record.launch, record.call_s, *record.streaming.values()):
             if not 0.0 <= ends.low <= ends.value <= ends.high <= MOST:
                 raise ValueError(f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
-    for held in spec.trust:
+    for held in (*spec.trust, *spec.timed.values()):
         known = held.rows >= 0 and 0.0 <= held.median_error <= 1e6 and 0.0 < held.low <= 1.0 <= held.high <= 1e6
         if not (known and all(1e-6 <= each <= 1e6 for each in (held.slower, held.others_slower, held.narrower))):
             raise ValueError(f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
@@ -395,6 +398,14 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         what was changed."""
         mode = f":{self.power_mode}" if self.power_mode else ""
         return f"{self.id}{mode}{''.join(f'@{setting}' for setting in self.operating_point)}{self.changes}"
+
+    @memoize()
+    def timed_in(self, run: str) -> "Device":
+        """Return the device as it was in a run that was timed on it; itself for other runs."""
+        own = None if self.operating_point or self.changes else self.file.timed.get(run)
+        if own is None:
+            return self
+        return msgspec.structs.replace(self, file=msgspec.structs.replace(self.file, trust=(own,), timed={}))
 
     @property
     def power_cap(self) -> str:

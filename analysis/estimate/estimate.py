@@ -576,10 +576,11 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     if (mixed := precision.parse(base.precision)).layers:
         yield from (_estimate_mixed(workload, device, base, mixed, batch) for batch in batches)
         return
-    setup = base.setup_on(device, workload)
-    is_alone = workload.repeats is not None or workload.parallel is not None
+    is_alone = workload.repeats is not None or workload.parallel is not None or bool(device.file.timed)
     at_once = 1 if is_alone else max(_OPERATORS_AT_ONCE // workload.n_operators, 1)
     for place in range(0, len(batches), at_once):
+        first = base if batches[place] == base.batch else msgspec.structs.replace(base, batch=batches[place])
+        setup = first.setup_on(device, workload)
         yield from _estimate_on(setup, workload, base, tuple(batches[place : place + at_once]))
 
 

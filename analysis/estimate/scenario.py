@@ -45,4 +45,11 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def setup_on(self, device: Device, workload: Workload) -> Setup:
         """Return the setup of a device for a workload in this scenario."""
-        return find_setup(device, self.execution, workload.work, self.precision, self.layout)
+        setup = find_setup(device, self.execution, workload.work, self.precision, self.layout)
+        own = device.timed_in(self.name_run(workload, setup.runtime.id)) if device.file.timed else device
+        return setup if own is device else find_setup(own, self.execution, workload.work, self.precision, self.layout)
+
+    def name_run(self, workload: Workload, runtime_id: str) -> str:
+        """Return the words that tell runs of models on a device apart: `resnet50 batch 8 fp16 tensorrt`."""
+        lengths = (f"{name}={value}" for name, value in sorted(workload.defaults.items()))
+        return " ".join([workload.name, *lengths, f"batch {self.batch}", self.precision, runtime_id])

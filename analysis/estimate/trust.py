@@ -182,7 +182,8 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     of_work = [each for each in device.file.trust if each.work_class in ("", name)]
     own = next((each for each in of_work if runtime == each.runtime or mode == each.mode), None)
     if own is not None:
-        return Trust("measured", own.rows, own.median_error, (own.low, own.high)), None
+        energy = groups[name].energy_band if name in groups else None
+        return Trust("measured", own.rows, own.median_error, (own.low, own.high)), energy
     group, rows = groups.get(name), cells.get((device.id, name), [])
     narrower = min((each.narrower for each in device.file.trust), default=1.0)
     widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
