@@ -7,11 +7,13 @@ ended by signal n.
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, takewhile
+from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.base.errors import RequestError, nearest, unknown
@@ -98,11 +100,11 @@ def parse(words: list[str]) -> argparse.Namespace:
     words = [_flag(word, parser) for word in words]
     if takes_model(verb) and _MODEL not in parser._option_string_actions:
         words = _with_model_first(words)
+    if folders := re.findall("--devices-dir[=\0]([^\0]+)", "\0".join(words)):  # devices after --on may be there
+        engine.use_folders(list(map(Path, folders)))
     arguments, wrong = parser.parse_known_intermixed_args(_with_joined_devices(words))
     if wrong:
         raise _wrong_word(wrong[0], words, found.title, parser)
-    if arguments.devices_dir:
-        engine.use_folders(arguments.devices_dir)
     return arguments
 
 

@@ -295,9 +295,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
         return f"{name} is the only device here that exists and can run it."
     change = METRICS[metric].figure(best) / (METRICS[metric].figure(rival) or 1.0)
     gap = wording.describe_metric(metric, change, names[rival.device.key])
-    if unmeasured := _unmeasured(best, rival):
-        unlike = " or ".join(f"{names[side.device.key]} with {side.runtime.name}" for side in unmeasured)
-        return f"Unknown: nothing like {unlike} was measured. Data sheets give {name} {gap} with {rival.runtime.name}."
+    if unknown := describe_unmeasured((best, rival), (name, names[rival.device.key])):
+        return f"{unknown} Data sheets give {name} {gap} with {rival.runtime.name}."
     known = f"{percent(odds)} {'sure' if odds >= LIKELY else 'odds'}"
     known += ", from its data sheet alone" * (not wording.is_backed(best.trust))
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
@@ -311,6 +310,13 @@ def _unmeasured(*sides: Estimate) -> list[Estimate]:
     if not any(wording.is_backed(side.trust) for side in sides):
         return list(sides)
     return [side for side in sides if not side.trust.rows]
+
+
+def describe_unmeasured(sides: Sequence[Estimate], names: Sequence[str]) -> str:
+    """Write `Unknown: nothing like TPU v4 with XLA was measured.`; '' if both sides or their relatives were."""
+    known = {id(side) for side in _unmeasured(*sides)}
+    unlike = [f"{name} with {side.runtime.name}" for side, name in zip(sides, names, strict=True) if id(side) in known]
+    return f"Unknown: nothing like {' or '.join(unlike)} was measured." if unlike else ""
 
 
 def _against_unchanged(

@@ -26,7 +26,7 @@ from analysis.model.ir.workload import Floats
 from analysis.serving import request_load as loads
 from analysis.serving.deployment import DoesNotFitError, Server
 from analysis.serving.request_load import AskedLoad, Lengths, Limits, Load
-from analysis.serving.simulation import Run, Wait, list_waits, timeline
+from analysis.serving.simulation import Run, Wait, list_waits
 from analysis.wording import describe_change, is_backed
 from hardware.base import file_access
 from hardware.base.text import count_noun, percent, plain_number, quantity
@@ -394,12 +394,16 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     first, second = ordered[:2]
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
+    unknown = odds.describe_unmeasured(*zip(*((s.server.first, s.spoken_name) for s in (first, second)), strict=True))
     if second.row.lag_per_s > 0:
         sure = percent(first.row.odds_of_keeping_up * (1.0 - second.row.odds_of_keeping_up))
-        leads = f"{first.spoken_name} is the only one that keeps up ({sure} sure)"
-        return f"{leads}: {second.spoken_name} {second.row.state}"
+        leads = f"{first.spoken_name} is the only one that keeps up{'' if unknown else f' ({sure} sure)'}"
+        return f"{unknown} {leads}: {second.spoken_name} {second.row.state}".lstrip()
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
+    if unknown:
+        least = f"data sheets give {first.spoken_name} the least {AIMS[metric]}"
+        return f"{unknown} Measure this load there and `hwexplorer calibrate` with its result; {least}: {behind}"
     chance = odds_first(first, second, metric)
     if chance < odds.LIKELY:
         return f"Too close to call: {first.spoken_name} leads by {AIMS[metric]}, {behind}"
@@ -487,20 +491,6 @@ def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
     return low
 
 
-MOMENTS = 60  # points of a timeline
-_BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
-
-
-def _timeline(run: Run) -> tuple[str, ...]:
-    """Return the number of requests in the server over time, each line scaled to its maximum."""
-    lines = []
-    for name, values in zip(("waiting", "prompts", "decoding"), timeline(run, MOMENTS), strict=True):
-        highest = float(values.max())
-        places = (values / (highest or 1.0) * (len(_BLOCKS) - 1)).round().astype(int)
-        lines.append(f"{name:<9}{''.join(_BLOCKS[place] for place in places.tolist())} up to {highest:.3g}")
-    return tuple(lines)
-
-
 class ServedOutcome(Outcome, frozen=True):
     """The outcome of a load. `estimate` is an average step of it, or one request if the model does not fit; `served` is
     then the error that says so."""
@@ -549,15 +539,13 @@ class ServedOutcome(Outcome, frozen=True):
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         if not isinstance(self.served, Served):
             return ()
-        run = self.served.run
-        waits = sorted(list_waits(self.served.row.key, run), key=lambda wait: -wait.slowest_s)
+        waits = sorted(list_waits(self.served.row.key, self.served.run), key=lambda wait: -wait.slowest_s)
         lines = tuple(
             f"{wait.slowest_fraction * 100:3.0f} % {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
             f"{quantity(wait.typical_s, 's')}"
             for wait in waits
         )
-        heading = f"Requests in the server over {quantity(run.end_of_run_s, 's')}"
-        return ("What the slowest 1 % of requests wait for", lines), (heading, _timeline(run))
+        return (("What the slowest 1 % of requests wait for", lines),)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -582,7 +570,8 @@ class ServedOutcome(Outcome, frozen=True):
             return super().ruled_figure(name)
         value, band, backing = figure
         runs = load_evidence()[backing]
-        evidence = f"services: {runs.rows:,} published runs, typically {percent(runs.median_error)} off"
+        alone = " of one device" * (runs.devices == 1)
+        evidence = f"services: {runs.rows:,} published runs{alone}, typically {percent(runs.median_error)} off"
         return RuledFigure(value, f"{name} of {row.load} on {row.key}", evidence, band)
 
     def verdict(self, headline: str) -> str:
