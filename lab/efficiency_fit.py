@@ -72,9 +72,9 @@ def fit_rows_by_software(
     rows, _ = tables.interpret_each(table_rows, lambda cells: predictions.interpret_row(cells, folders))
     fit_rows: dict[tuple[object, ...], FitRow] = {}
     classes = fitted_software()
-    for row, agrees in zip(rows, predictions.repeats_agree(rows), strict=True):
+    for row in rows:
         known = row.identity in fit_rows or row.device.software_class not in classes
-        if not agrees or row.latency_s is None or known:
+        if row.latency_s is None or known:
             continue
         try:
             fit_rows[row.identity] = rate_fit.make_fit_row(row)

@@ -23,7 +23,6 @@ from analysis.model.training.training_request import Step
 from analysis.model.transformer import transformer_request
 from hardware.architecture_facts import input_constant
 from hardware.base.errors import RequestError, match_name
-from hardware.base.records import group_by
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
@@ -33,7 +32,6 @@ GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario"
 LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
 OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
 MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
-REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
@@ -407,22 +405,4 @@ def predict_rows(
 ) -> tuple[list[RowPoint], Counter[str]]:
     """Return the points of rows, and the number of rows without one by reason."""
     predicted, skipped = tables.interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), tick)
-    agree = repeats_agree([points[0].row for points in predicted])
-    if differing := len(agree) - sum(agree):
-        skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
-    return [point for points, agrees in zip(predicted, agree, strict=True) if agrees for point in points], skipped
-
-
-def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
-    """Return False for each row of a configuration whose repeats differ by more than REPEATS_DIFFER: one of them must
-    be another measurement."""
-    agree = {}
-    for configuration, repeats in group_by(rows, _configuration).items():
-        values = [row.latency_s or row.energy_j or 0.0 for row in repeats]
-        agree[configuration] = max(values) <= REPEATS_DIFFER * min(values)
-    return [agree[_configuration(row)] for row in rows]
-
-
-def _configuration(row: MeasuredRow) -> tuple[object, ...]:
-    lengths = tuple(row.lengths.items())
-    return (*row.group, row.device.key, row.model, lengths, row.image_size, row.scenario.batch, row.latency_s is None)
+    return [point for points in predicted for point in points], skipped

@@ -35,8 +35,6 @@ _FACTS = tables.SHIPPED / "serving.toml"
 ROUNDS = 10  # requests of each client if a row does not state them: benchmarks of services send 5 to 10
 MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
 MOST_MEMORY = 0.97  # share that a server may use at most
-# Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
-CONVERSATIONS = "ShareGPT lengths, means"
 APART = ", prefill apart"  # ends the figures of services that prefill on separate devices
 PAGE, PAGES = 16, 32  # tokens of a page of the cache; most pages of a prompt that are told apart
 # vLLM and SGLang refuse to divide an expert where a part has no whole blocks of 128 x 128 weights with one scale
@@ -220,12 +218,7 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
         if not requests:
             raise Unpredictable("requests at a rate, but not how many, are stated")
         random = np.random.default_rng(lengths.seed)
-        load = lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
-        if CONVERSATIONS not in row["note"]:
-            return load
-        means = lengths.prompt, lengths.output
-        prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in means)
-        return msgspec.structs.replace(load, prompt=prompt, output=output)
+        return lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
     clients = round(row.number("running_batch") or row.number("concurrency") or 0)
     if not clients:
         raise Unpredictable("neither a rate of requests nor how many run at once is stated")

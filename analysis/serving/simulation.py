@@ -2,8 +2,7 @@
 
 Steps between two events (an arrival that can start, an end, a full cache) have the same sequences, whose caches grow by
 a token per step, so they are evaluated at once. Where prefill and decode run on separate workers, one group processes
-prompts and sends the caches over a link to the other. The parts of a request's time, and the number of requests in each
-over time, are read from a run.
+prompts and sends the caches over a link to the other. The parts of a request's time are read from a run.
 """
 
 import heapq
@@ -447,12 +446,3 @@ def list_waits(device: str, run: Run) -> list[Wait]:
         )
         for name, seconds in parts
     ]
-
-
-def timeline(run: Run, moments: int) -> Floats:
-    """Return the requests that wait, that are in prefill, and that decode, (3, moments): means over equal parts of the
-    run."""
-    edges = np.linspace(0.0, run.end_of_run_s, moments + 1)
-    marks_s = np.array([run.arrival_s, run.start_s, run.first_s, run.end_s])[..., None]
-    seconds_inside = np.diff(np.clip(marks_s, edges[:-1], edges[1:]), axis=0).sum(axis=1)
-    return np.asarray(seconds_inside / np.diff(edges))

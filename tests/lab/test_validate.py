@@ -64,13 +64,6 @@ def test_held_rows_are_judged_beside_what_is_claimed() -> None:
 BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
 
 
-def test_repeats_that_differ_are_counted_not_averaged() -> None:
-    rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
-    points, skipped = predictions.predict_rows(rows)
-    assert (points, dict(skipped)) == ([], {"repeats of one configuration differ by more than 2x": 3})
-    assert len(predictions.predict_rows(rows[:2])[0]) == 2
-
-
 @pytest.mark.parametrize(
     ("framework", "execution"),
     [
