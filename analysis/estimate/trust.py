@@ -179,12 +179,11 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     work was metered)."""
     device, runtime, mode = setup.device, setup.runtime.id, setup.runtime.mode
     groups, cells = _by_name()
+    group, rows = groups.get(name), cells.get((device.id, name), [])
     of_work = [each for each in device.file.trust if each.work_class in ("", name)]
     own = next((each for each in of_work if runtime == each.runtime or mode == each.mode), None)
     if own is not None:
-        energy = groups[name].energy_band if name in groups else None
-        return Trust("measured", own.rows, own.median_error, (own.low, own.high)), energy
-    group, rows = groups.get(name), cells.get((device.id, name), [])
+        return Trust("measured", own.rows, own.median_error, (own.low, own.high)), group.energy_band if group else None
     narrower = min((each.narrower for each in device.file.trust), default=1.0)
     widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
     if device.silicon and group is not None:

@@ -33,7 +33,6 @@ from hardware.engines.runtime import Scheduler, find_scheduler, runtimes
 TABLE = "serving_load.csv.gz"
 _FACTS = tables.SHIPPED / "serving.toml"
 ROUNDS = 10  # requests of each client if a row does not state them: benchmarks of services send 5 to 10
-MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
 MOST_MEMORY = 0.97  # share that a server may use at most
 APART = ", prefill apart"  # ends the figures of services that prefill on separate devices
 PAGE, PAGES = 16, 32  # tokens of a page of the cache; most pages of a prompt that are told apart
@@ -224,8 +223,7 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
         raise Unpredictable("neither a rate of requests nor how many run at once is stated")
     if row["load_kind"] == "one batch":
         requests = clients
-    limit = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
-    load = lengths.draw(np.zeros(requests or min(clients * ROUNDS, limit)), clients)
+    load = lengths.draw(np.zeros(requests or clients * ROUNDS), clients)
     if not distinct or load.requests <= distinct:
         return load
     page = max(PAGE, lengths.prompt // PAGES)
