@@ -26,7 +26,7 @@ from lab import tiny_networks
 PATH = Path(__file__).with_name("vela_cycles.csv")
 _TINY = ("ds_cnn", "person_detection", "resnet8", "autoencoder", "feed_forward")
 SEEN = (*_TINY, "mobilenet_v2", "mnasnet1_0", "resnet18", "resnet50", "squeezenet1_1")
-UNSEEN = ("cifar_cnn", "mnasnet0_5", "mnasnet1_3", "resnet34", "squeezenet1_0")
+UNSEEN = ("cifar_cnn", "mnasnet0_5", "mnasnet1_3", "resnet34", "squeezenet1_0", "wide_resnet50_2")
 DEVICES = (
     *(f"ethos_u55_{macs}" for macs in (32, 64, 128, 256)),
     *(f"ethos_u65_{macs}" for macs in (256, 512)),

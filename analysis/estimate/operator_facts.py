@@ -195,8 +195,8 @@ def windows(workload: Workload) -> Floats:
         if all(isinstance(side, int) for each in sides for side in each):
             image, window, result = np.array(sides, dtype=float)
             stride = max(round(image[0] / result[0]), 1.0)
-            part = min(image.prod() / ((result - 1.0) * stride + window).prod(), 1.0)
-            found[:6, i] = *result, *window, stride, part
+            reached = ((result - 1.0) * stride + window).prod()
+            found[:6, i] = *result, *window, stride, min(image.prod() / reached, 1.0)
     is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
     is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
     rows = np.where(is_dense, rows, 1.0)

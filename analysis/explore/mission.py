@@ -252,8 +252,7 @@ def stretched_s(result: Estimate, share: float) -> float:
     """Return the latency if other units use the memory for a `share` of the time."""
     run = result.run
     waits = np.maximum(run.kernel_memory_s / (1.0 - share), run.kernel_compute_s)
-    extra_s = waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)
-    return result.latency_s + float(extra_s.sum())
+    return result.latency_s + float((waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)).sum())
 
 
 def _on_unit(result: Estimate, energy_j: float, done_hz: float, **others: Any) -> TaskAnswer:

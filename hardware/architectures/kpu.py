@@ -30,8 +30,8 @@ from hardware.mapping.recurrence_schedules import (
 from hardware.precision import FORMATS
 from hardware.setup import Setup
 
-_ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION
-_REDUCES = np.isin(list(OpClass), _ON_FABRIC)  # by class
+# By class, what the cells of the fabric reduce.
+_REDUCES = np.isin(list(OpClass), (OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION))
 _HOP = "network_on_chip.hop"
 _SHAPES_AT_ONCE = 32  # whose schedules are chosen at once: 100 kilobytes for each
 
@@ -270,10 +270,8 @@ def _counts(
 ) -> Floats:
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), cast(KpuConstants, device.arch.constants)
-    width = plan.element_bytes
-    macs = demand.macs * on_matrix
-    moved = flow.chip_bytes
-    vector_operations = demand.vector_flops + demand.special
+    width, macs = plan.element_bytes, demand.macs * on_matrix
+    moved, vector_operations = flow.chip_bytes, demand.vector_flops + demand.special
 
     for label, count in _by_tiles(fabric, demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count

@@ -186,11 +186,14 @@ def memory_seconds(demand: Demand, device: Device, traffic: Traffic, block: Bloc
 
 
 def spilled(demand: Demand, device: Device) -> Floats:
-    """Return the bytes of transfers that go to memory, (t,): of tensors whose reader comes after more traffic than the
-    chip holds, or that several layers write and that leave no room, image by image. Stripes of others pass on."""
+    """Return the bytes of transfers that go to memory, (t,): of tensors whose last reader comes after more traffic than
+    the chip holds, or that several layers write and that leave no room, image by image. Stripes of others pass on."""
     moves, is_joined = demand.transfers, np.zeros(demand.n_kernels + 1, dtype=np.bool_)
     is_joined[demand.kernel[demand.op_class == OpClass.MOVEMENT]] = True
     writer = np.where(moves.role == WRITE, demand.kernel[moves.op], moves.previous)
     held = np.where(is_joined[writer], 2.0 * moves.size_bytes, moves.distance) / demand.batch[moves.op]
     is_far = (moves.role != READ_WEIGHT) & (moves.previous >= 0) & (held > device.scratchpad_bytes)
+    away, leaves = np.zeros(demand.n_kernels + 1), is_far & (moves.role == WRITE)
+    away[writer[leaves]] = moves.size_bytes[leaves]
+    is_far |= (moves.role == READ) & (away[moves.previous] == moves.size_bytes)
     return np.where(is_far, moves.size_bytes, 0.0)

@@ -142,7 +142,7 @@ SIMULATED = """64 64 64 1792, 128 128 128 11008, 256 256 256 75520, 512 512 512 
 
 
 def test_one_tile_takes_the_cycles_of_its_makers_simulator(tmp_path: Path) -> None:
-    """By the estimate of a device, on 11 shapes."""
+    """An estimate takes at most 3.1 % more cycles, on 11 shapes."""
 
     def one_tile(data: dict[str, Any]) -> None:
         for name, value in {"units": 1, "array_rows": 16, "array_columns": 16, "tile_memory_bytes": 65536}.items():
