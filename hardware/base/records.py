@@ -136,10 +136,9 @@ class Slices:
     def __init__(self, length_s: float | None = None) -> None:
         self.is_paused, self._length_s = False, Slices.SLICE_S if length_s is None else length_s
 
-    @property
-    def is_long(self) -> bool:
-        """True for work that has taken about a second, perhaps since it makes more results than are kept."""
-        return self._length_s > 5.0 * Slices.SLICE_S
+    def grew(self, factor: float) -> bool:
+        """Return True once slices are so many times as long as at first: 1.3 after two, and 5 after about a second."""
+        return self._length_s > factor * Slices.SLICE_S
 
     def __enter__(self) -> None:
         Slices.now.end_s = thread_time() + self._length_s

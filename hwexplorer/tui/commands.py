@@ -240,7 +240,7 @@ def run_verb(session: Session, words: list[str]) -> None:
     has_model = _has_model(session, words)
     verb, *rest = registry.resolve(words) if has_model else _resolve(words)
     width = session.size[0] - 4
-    if not rest and session.views is not None and not session.slices.is_long:
+    if not rest and session.views is not None and not session.slices.grew(5.0):  # it makes more than is kept
         sheet = session.provider.sheet(session.state, verb, width)
         if sheet is not None:
             session.emit(SheetOpened(verb, sheet, words=tuple(words)))

@@ -162,7 +162,8 @@ class Session:
             result = action()
         if slices.is_paused:
             self.waiting = action
-            self.say(*COMPUTING)
+            self.message = COMPUTING if slices.grew(1.3) else self.message  # a line that flashes tells nothing
+            self.emit(Changed("message"))
             return True
         if self.message == COMPUTING:
             self.clear_message()
