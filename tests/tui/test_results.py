@@ -21,7 +21,7 @@ from hwexplorer.tui.overlays.overlay_screen import ResultTable
 from hwexplorer.tui.session.session import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
-from tests.sampling import first
+from tests.sampling import first, slow
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import over, screen_text
@@ -261,7 +261,7 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
         assert isinstance(app.screen, ResultTable)
 
 
-@pytest.mark.parametrize("size", first([(80, 24), (120, 40)], 1))
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=slow)])
 async def test_a_mission_is_shown_and_exported(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
