@@ -452,9 +452,10 @@ def describe(session: Session, text: str) -> str:
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)
     if lines and (space or command is None) and [*lines] != [name]:
-        return "  ".join([*lines][:SUGGESTIONS_MAX]) + (
-            f"  +{len(lines) - SUGGESTIONS_MAX}" if len(lines) > SUGGESTIONS_MAX else ""
-        )
+        shown, room = [*lines][:SUGGESTIONS_MAX], session.size[0] - len(text) - len("  +999 · enter runs it") - 8
+        while len(shown) > 1 and len("  ".join(shown)) > room:
+            shown.pop()
+        return "  ".join(shown) + f"  +{len(lines) - len(shown)}" * (len(lines) > len(shown))
     if command is not None:
         return f"{command.usage}: {command.help}"
     return registry.helps().get(name, "")
