@@ -5,7 +5,7 @@ so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`. Each 
 sentence, from the texts of attribution.toml.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -299,27 +299,17 @@ def _reasons(
         return ("both sides are the same",)
     is_second = (values[0], b.device.key) < (values[1], a.device.key)
     more, less = (b, a) if is_second else (a, b)
-    unit, ratio = METRICS[metric].unit, max(values) / min(values) if min(values) else float("inf")
-    first, second, noun = _name_side(a, b), _name_side(b, a), METRICS[metric].noun
-    compared = f"the {noun} of" if is_second else f"less {noun} than"
-    amounts = f"{quantity(values[1], unit)} against {quantity(values[0], unit)}"
-    lines = [f"{second} takes {quantity(ratio, 'x')} {compared} {first}: {amounts}"]
+    unit, noun, ratio = METRICS[metric].unit, METRICS[metric].noun, max(values) / min(values) if min(values) else np.inf
+    first, second = _name_side(a, b), _name_side(b, a)
     if ratio < 1.0 + SAME_COST:
         lines = [f"{first} and {second} have the same {noun}, {quantity(max(values), unit)}"]
-    main = next(iter(groups.values()))
-    sign = 1.0 if is_second else -1.0
-    least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
-    if ratio < 1.0 + SAME_COST:
-        least = float("inf")
-    for part in sorted(main, key=lambda p: -sign * p.difference):
-        difference, signed = sign * part.difference, "+" * (part.difference > 0) + quantity(part.difference, unit)
-        is_time = metric == "latency" or part.name.startswith("time: ")
-        name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        if difference >= least:
-            if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
-                lines.append(f"{signed} {sentence}")
-        elif difference <= -least:
-            lines.append(f"{signed} {part.name}")
+    else:
+        compared = f"the {noun} of" if is_second else f"less {noun} than"
+        amounts = f"{quantity(values[1], unit)} against {quantity(values[0], unit)}"
+        lines = [f"{second} takes {quantity(ratio, 'x')} {compared} {first}: {amounts}"]
+        main = next(iter(groups.values()))
+        least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
+        lines += _describe_parts(more, less, metric, main, 1.0 if is_second else -1.0, least)
     if metric in ("latency", "edp"):
         if software is not None:
             slower = max((more, less), key=lambda side: side.latency_s)
@@ -335,6 +325,21 @@ def _reasons(
         lines.extend(_provenance(more, less))
     lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
     return tuple(lines)
+
+
+def _describe_parts(
+    more: Estimate, less: Estimate, metric: str, parts: Sequence[Part], sign: float, least: float
+) -> Iterator[str]:
+    """Yield sentences about the parts of at least `least`, those that `more` takes more of first."""
+    for part in sorted(parts, key=lambda p: -sign * p.difference):
+        signed = "+" * (part.difference > 0) + quantity(part.difference, METRICS[metric].unit)
+        is_time = metric == "latency" or part.name.startswith("time: ")
+        name = part.name.removeprefix("energy: ").removeprefix("time: ")
+        if sign * part.difference >= least:
+            if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
+                yield f"{signed} {sentence}"
+        elif sign * part.difference <= -least:
+            yield f"{signed} {part.name}"
 
 
 def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
@@ -389,7 +394,6 @@ def _figures(side: Estimate) -> SimpleNamespace:
     own_s = float(divide_host_work(side)[0].run.overhead_s.sum())
     host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
-    share = f"{percent(side.utilization, 1)}"
     energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
     macs = float(side.demand.macs.sum())
     vector_s, dram_s = (
@@ -414,8 +418,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
         f"{quantity(device.memory_bandwidth, 'byte/s')}",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
-        compute=f"{short_name(device)} reaches {share} of {quantity(peak, rate_unit(side.precision_run))} "
-        f"{side.precision_run}{_rows_per_weight(side)}",
+        compute=f"{short_name(device)} reaches {percent(side.utilization, 1)} of "
+        f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}{_rows_per_weight(side)}",
         vector=f"{short_name(device)} for {quantity(vector_s, 's')}",
         limit=quantity(side.power_limit_w, "W"),
     )

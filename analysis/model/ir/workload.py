@@ -312,7 +312,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def kind(self) -> str:
-        """The kind of work that measurements distinguish: one of KINDS."""
+        """The kind of work that measurements distinguish: one of WORK_KINDS."""
         if self.work != "language":
             return "kernel" if self.family == "block" and self.work == "vision" else self.work
         if "output" in self.defaults:
