@@ -168,8 +168,8 @@ def _move_device(
     by, others_by = np.exp([move.log_time, move.others_time])
     sentences = [
         f"{count}, predicted within {text.percent(rate_fit.LEAST)} from now on; other times with "
-        f"{result.runtime.name} become {by:.3g}x, {text.percent(move.share)} of what the rows say, those with other "
-        f"runtimes {others_by:.3g}x: the rest may be theirs alone",
+        f"{result.runtime.name} follow by {text.percent(move.share)} of the difference, to {by:.3g}x; with other "
+        f"runtimes to {others_by:.3g}x",
         f"bands of {result.work_class or 'such work'} are {text.percent(1 - move.same)} narrower, others "
         f"{text.percent(1 - move.others)}",
     ]
