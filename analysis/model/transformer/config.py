@@ -89,7 +89,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "qk_norm": ("none", "head", "full", "key"),
     "expert_norm": ("none", "after", "each", "latent"),
     "mixer": ("none", *kinds()),
-    "residual": ("sum", "sinkhorn", "independent", "altup", "depth"),
+    "residual": ("sum", "scaled", "sinkhorn", "independent", "altup", "depth"),
 }
 # The parts of a layer by letter of `pattern`.
 LETTERS = {
@@ -127,10 +127,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `shared_kv`: one projection is key and value, and cached once. `compress`: beyond its window, so many tokens share a
     key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
     `labels`: outputs of a head that classifies. `out_groups`: groups of heads have projections to `out_lora` values
-    each, before that of all. `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each
-    part reads a weighted sum of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside
-    attention. `wide`: parts of all layers or of one whose weights have another role in checkpoints than QUANTIZED of
-    hardware/precision.py.
+    each, before that of all. `residual`: layers add to one vector, with learned scales and shifts if `scaled`, or mix
+    `streams` of them; `depth`: each part reads a weighted sum of the results of earlier blocks of `block_layers`.
+    `laurel`: rank of a projection beside attention. `head_conv`, `head_mix`: tokens that convolutions of queries and
+    keys span, in each channel and in each head. `router_hidden`: width of a router of several layers. `wide`: parts
+    of all layers or of one whose weights have another role in checkpoints than QUANTIZED of hardware/precision.py.
     """
 
     hidden: int
@@ -206,6 +207,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     streams: int = 1
     block_layers: int = 0
     laurel: int = 0
+    head_conv: int = 0
+    head_mix: int = 0
+    router_hidden: int = 0
     wide: tuple[tuple[str, int], ...] = ()
     sub_norm: bool = False
     layer_input: int = 0

@@ -45,6 +45,8 @@ def _by_heads(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> 
         return _attend(step, shape, _by_head(step, _positioned(step, "q", query)), *earlier, layer)
     low = _query_input(step, x)
     query, key, *value = _projected(step, x, low)
+    if c.head_conv:
+        query, key = _convolve_heads(step, query, key, layer)
     parts = [_positioned(step, "q", query), _positioned(step, "k", key), *value]
     heads = [_by_head(step, part) for part in parts]
     if c.compress:
@@ -74,6 +76,29 @@ def _projected(step: StepWriter, x: Tensor, low: Tensor) -> list[Tensor]:
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
     wide += [wide[1]] if c.keys_are_values else []
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=False)]
+
+
+def _convolve_heads(step: StepWriter, query: Tensor, key: Tensor, layer: int) -> list[Tensor]:
+    """Write convolutions of queries and keys over tokens, their sum with both, and its norm (arXiv 2510.04476). The
+    state also holds half of the last values, which serves the next token."""
+    c, w, heads = step.config, step.w, step.heads + step.kv_heads
+    width, taps = heads * c.head_dim, c.head_conv + c.head_mix - 2
+    state = w.state(
+        f"layers.{layer}.attention.conv_cache", (step.batch, taps * width + step.kv_heads * c.value_dim // 2)
+    )
+    with w.module("qk_conv", "Conv1d"):
+        args: dict[str, Any] = {"input": query, "key": key, "weight": w.weight("weight", (width, c.head_conv))}
+        args |= {"bias": w.weight("bias", (width,)), "resumes": step.run.phase == "decode"}
+        x = w.update("hwexplorer.short_convolution.default", (*step.rows, width), state, **args)
+    with w.module("qk_mix", "HeadLinear"):
+        args = {"input": w.view(x, (step.batch, heads, step.sequence, c.head_dim)), "bias": w.weight("bias", (width,))}
+        args |= {"weight": w.weight("weight", (heads, c.head_dim, c.head_dim * c.head_mix))}
+        mixed = w.call("hwexplorer.head_linear.default", args["input"].shape, **args)
+        args = {"mixed": mixed, "query": query, "key": key}
+        x = w.call("hwexplorer.mix_streams.default", (*step.rows, width), terms=2, **args)
+    x = w.norm("qk_norm", w.view(x, (*step.rows, heads, c.head_dim)), "bare")
+    args = {"self": x, "other": w.weight("key_scale", (step.kv_heads,))}
+    return w.views(w.call_in("key_scale_mul", "Mul", "aten.mul.Tensor", x.shape, **args), [query.shape, key.shape])
 
 
 def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
@@ -301,6 +326,7 @@ def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
     """Write the choice of experts by `x` and what the chosen ones make of `given`."""
     c, w = step.config, step.w
     scored = w.norm("router_norm", x, c.norm) if c.expert_norm == "each" else x
+    scored = _routing_state(step, scored) if c.router_hidden else scored
     dtype = FIXED_FP32 if c.router_fp32 else "float32"
     logits = w.linear("router", scored, c.experts + c.idle_experts, c.router_bias, dtype=dtype)
     scores = w.call_in("router_softmax", "Softmax", "aten.softmax.int", logits.shape, self=logits, dim=-1)
@@ -327,6 +353,21 @@ def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
     y = w.call_in("combine", "Combine", "hwexplorer.expert_combine.default", given.shape, input=down, weights=top)
     y = w.norm("latent_norm", y, c.norm) if c.expert_norm == "latent" else y
     return w.linear("latent_out_proj", y, c.hidden) if c.expert_hidden else y
+
+
+def _routing_state(step: StepWriter, x: Tensor) -> Tensor:
+    """Write the first layers of a router, which also read the state of the router before."""
+    c, w = step.config, step.w
+    with w.module("router_mlp", "MLP"):
+        x = w.linear("down_proj", x, c.router_hidden, bias=True)
+        if step.blocks:
+            scale = w.weight("state_scale", (c.router_hidden,))
+            x = w.call("hwexplorer.mix_streams.default", x.shape, terms=1, x=x, before=step.blocks[-1], scale=scale)
+        step.blocks.append(x)
+        x = w.norm("norm", x, c.norm)
+        for name in ("fc1", "fc2"):
+            x = w.activation("gelu", w.linear(name, x, c.router_hidden, bias=True))
+        return x
 
 
 def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:

@@ -52,6 +52,8 @@ def open_streams(step: StepWriter, x: Tensor) -> Tensor:
         with w.module("altup_projections", "Streams"):
             others = [w.linear(f"{i}", x, c.hidden) for i in range(1, c.streams)]
             return _mixed(step, "stack", [x, *others], c.streams, 0)
+    if c.residual == "scaled":
+        return _mixed(step, "embed_scale", [x, w.weight("embed_scale", (2, c.hidden))], 1, 1)
     return _mixed(step, "streams", [x], c.streams, 0) if c.streams > 1 else x
 
 
@@ -83,6 +85,8 @@ def enter(step: StepWriter, name: str, x: Tensor, layer: int) -> tuple[Tensor, T
 def leave(step: StepWriter, name: str, x: Tensor, part: Tensor, weights: Tensor | None) -> Tensor:
     """Write the sum of what a part read and its result."""
     c = step.config
+    if c.residual == "scaled":
+        return _mixed(step, name, [x, part, step.w.weight(f"{name}_scale", (4, c.hidden))], 1, 4)
     if weights is None:
         return step.w.add(name, x, part)
     return _mixed(step, name, [x, part, weights], c.streams, c.streams + 1 if c.residual == "sinkhorn" else 1)
