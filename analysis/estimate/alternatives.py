@@ -53,6 +53,7 @@ class Alternative(msgspec.Struct, Generic[Result], frozen=True):
 
 
 Tried = Alternative[Costs]
+Estimated = Alternative[Estimate]
 
 
 def _costs(result: Estimate) -> Costs:
@@ -75,9 +76,7 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
 _keep_estimate = memoize(large=True)(_estimate_with)
 
 
-def _change_setting(
-    result: Estimate, kind: str, name: str, value: int | str, words: str = ""
-) -> list[Alternative[Estimate]]:
+def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Estimated]:
     """Return the alternative as a list, empty if it is invalid. `words`, by default name and value, describe it."""
     other, setting = _keep_estimate(result, name, value), f"b{value}" if name == "batch" else str(value)
     return [] if other is None else [Alternative(kind, words or f"{name} {value}", setting, other)]
@@ -90,16 +89,21 @@ def _try_setting(result: Estimate, kind: str, name: str, value: str) -> Tried | 
 
 
 @memoize(large=True)
+def _try_batches(result: Estimate, batches: tuple[int, ...]) -> list[Costs]:
+    return [_costs(other) for other in estimate_batches(result.workload, result.device, result.scenario, batches)]
+
+
 def larger_batches(result: Estimate) -> list[Tried]:
     """Try multiples of the batch, as long as the model fits. A load decides its batch itself."""
     workload, batches = result.workload, [result.scenario.batch * factor for factor in BATCH_FACTORS]
     known = takewhile(lambda batch: not refusal(workload, batch), batches if ":serve" not in workload.name else ())
-    others = estimate_batches(workload, result.device, result.scenario, tuple(known))
-    costs = map(_costs, takewhile(lambda other: other.fits, others))
+    is_small = workload.repeats is None and workload.n_operators <= 250  # else the work can pause between batches
+    groups = [tuple(known)] if is_small else [(batch,) for batch in known]
+    costs = takewhile(lambda each: each.fits, (each for group in groups for each in _try_batches(result, group)))
     return [Tried("batch", batch_words(workload, each.batch), f"b{each.batch}", each) for each in costs]
 
 
-def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> Iterator[Alternative[Estimate]]:
+def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> Iterator[Estimated]:
     """Yield alternatives of every precision that suits the model and is a candidate, the widest first."""
     for name in KEYS:
         precision = parse(name)
@@ -107,14 +111,14 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
             yield from _change_setting(result, "precision", "precision", name)
 
 
-def widest_that_fits(result: Estimate) -> Alternative[Estimate] | None:
+def widest_that_fits(result: Estimate) -> Estimated | None:
     """Return the alternative with the widest of the narrower weights that fit in memory, None if none fits."""
     stored = FORMATS[result.plan.weights].bytes
     narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
     return next((other for other in narrower if other.result.fits), None)
 
 
-def training_settings(result: Estimate) -> Iterator[Alternative[Estimate]]:
+def training_settings(result: Estimate) -> Iterator[Estimated]:
     """Yield a step of training that computes its blocks again, and if it does not fit, each setting with which it does:
     the fewest parts of its batch, an optimizer of 8 bits, a part of all weights on each device, adapters."""
     step = result.workload.training
@@ -150,7 +154,7 @@ def _changes(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(new).items() if value != getattr(old, name)}
 
 
-def alternatives(result: Estimate) -> Iterator[Alternative[Estimate]]:
+def alternatives(result: Estimate) -> Iterator[Estimated]:
     """Yield every alternative that keeps the device: the best batch, and all other settings that run as asked."""
     device, work = result.device, result.workload.work
     larger = best_batch(result)

@@ -33,7 +33,6 @@ _M_MMAP_THRESHOLD = -3  # of mallopt
 _M_ARENA_MAX = -8
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
-_SCALARS = (float, str, int, bool, type(None))
 _uses = count()
 
 
@@ -101,9 +100,6 @@ def measure_bytes(result: Any) -> int:
     total, left, arrays = 0, [(result, 1)], dict[int, int]()
     while left:
         value, times = left.pop()
-        total += times * _OBJECT_BYTES
-        if isinstance(value, _SCALARS):  # most values
-            continue
         if hasattr(value, "nbytes"):  # an array; NumPy is not needed to start the screen
             arrays[id(value)] = value.nbytes
         elif isinstance(value, tuple | list):
@@ -112,6 +108,7 @@ def measure_bytes(result: Any) -> int:
             left += zip(value, repeat(times))
         elif isinstance(value, msgspec.Struct) and (value is result or not getattr(value, "__dict__", None)):
             left += zip(map(getattr, repeat(value), value.__struct_fields__), repeat(times))
+        total += times * _OBJECT_BYTES
     return total + sum(arrays.values())
 
 

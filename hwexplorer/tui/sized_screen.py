@@ -16,8 +16,7 @@ class SizedScreen(Screen[None], inherit_css=False):
         super()._screen_resized(self.app.size)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return no lines once panes and lines are laid out, since they cover the screen. Textual would keep the lines
-        of a screen after its end."""
+        """Return no lines once panes cover the screen: Textual would keep them after the end of the screen."""
         return [] if len(self._compositor.visible_widgets) > 1 else super().render_lines(crop)
 
     def take_ground(self, theme: str) -> None:
