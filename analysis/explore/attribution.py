@@ -164,10 +164,8 @@ def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
     of_subgraphs_j = [_with_host(side, "energy_j") / side.scenario.batch for side in (a, b)]
     of_subgraphs_s = [_with_host(side, "latency_s") for side in (a, b)]
     if metric == "energy":
-        return {
-            "family": _list_parts(FAMILIES, unit, energies),
-            "subgraph": _list_parts(subgraphs, unit, of_subgraphs_j),
-        }
+        parts = _list_parts(FAMILIES, unit, energies)
+        return {"family": parts, "subgraph": _list_parts(subgraphs, unit, of_subgraphs_j)}
     if metric == "latency":
         return {"cause": _list_parts(TIMES, unit, times), "subgraph": _list_parts(subgraphs, unit, of_subgraphs_s)}
     names = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
