@@ -171,8 +171,9 @@ def _invalid_figures(row: Cells) -> str:
 
 
 def _vision_precision(row: Cells) -> str:
-    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
-    unstated = "int8" if "tensorrt" in row["framework"].lower() else "fp32"
+    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8. Other engines are built in fp16.
+    engine = "int8" if row["source"].startswith("MLPerf") else "fp16"
+    unstated = engine if "tensorrt" in row["framework"].lower() else "fp32"
     text = (row["precision"] or unstated).lower()
     rule = tables.first_rule(tables.row_rules()["ran"], row | {"precision": text})
     return str(rule.get("is")) if rule else text.split()[0].strip("(),")
