@@ -41,7 +41,6 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     start_cycles: float = 0.0
     parts: float = float("inf")
     rate: float = 1.0
-    is_synchronous: bool = False
     computes: str = ""
     packs: bool | None = None
     paged_blocks: float = 0.0

@@ -438,11 +438,10 @@ def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, gro
     device, plan, assumed = setup.device, setup.plan, cast(GpuConstants, setup.device.arch.constants)
     operator = f"{'mla' if is_latent else 'attention'}_{'prefill' if is_prompt else 'decode'}"
     library = setup.kernels.attention(operator, width, group)
-    is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
     computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
     peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
     rows, columns = library.rows or assumed.attention_rows, library.columns or assumed.attention_columns
-    rate = library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0)
+    rate = library.rate * (1.0 if setup.runtime.asynchronous else device.synchronous_matrix_rate)
     if not (library.rows or library.columns or device.has_bulk_instructions):
         rows, columns, overlapped = _fit_tiles(device, rows, columns, width, peak / device.matrix_clock_hz)
         rate *= overlapped
