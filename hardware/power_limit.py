@@ -103,7 +103,8 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools) -> Thro
     most, (bursts,) = ones[at], is_burst[at].nonzero()
     if len(bursts):
         alone, each = KernelNeeds._make([values[at[bursts]] for values in needs]), np.arange(len(bursts))
-        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts], False).highest_clock()
+        endless = msgspec.structs.replace(budget, peak_w=np.inf)
+        most[bursts] = _Runs(alone, endless, each, each, budget.peak_w, most[bursts], False).highest_clock()
     (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
     needs = KernelNeeds._make([values[at] for values in needs])
     runs = _Runs(needs, budget, starts, run_of, budget.limit_w, most, bool(np.maximum.reduce(needs.host_s)))
@@ -147,6 +148,9 @@ class _Runs(msgspec.Struct, frozen=True):
         chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
         idle_w = (budget.static_w - budget.gated_w) * (1.0 - budget.idle_follows * (1.0 - of_kernel * squared))
         kernel_s = dispatched_s(own_s, needs.host_s, needs.awaits) if self.waits else own_s
+        # A kernel pauses that its clock leaves above the electrical limit.
+        pause = np.maximum((chip_j + needs.memory_j) / (budget.peak_w - idle_w) / np.maximum(kernel_s, 1e-300), 1.0)
+        own_s, kernel_s = own_s * pause, kernel_s * pause
         return own_s, kernel_s, cycles, squared, chip_j, idle_w
 
     def excess_j(self, clock: Floats) -> Floats:
@@ -190,8 +194,6 @@ class _Runs(msgspec.Struct, frozen=True):
         budget, memory_j = self.budget, self.needs.memory_j
         own_s, kernel_s, cycles, squared, chip_j, idle_w = self.run_at(clock)
         drawn_w = (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
-        pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
-        own_s, kernel_s = own_s * pause, kernel_s * pause
         sums = np.array((chip_j, memory_j, kernel_s, idle_w * kernel_s)) * self.needs.times
         on_chip_j, held_j, run_s, rest_j = np.add.reduceat(sums, self.starts, axis=1)
         room_j = self.limit_w * run_s - rest_j

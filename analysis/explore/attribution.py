@@ -397,6 +397,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     vector_s, dram_s = (
         float(side.run.busy_s[side.run.resource == RESOURCES.index(name)].sum()) for name in ("vector unit", "DRAM")
     )
+    each = " per inference" * (batch > 1)
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
@@ -406,8 +407,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
         launch=f"{quantity(own_s, 's')} for {count_noun(kernels, 'kernel')}{host} of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         waits=_waits(side, kernels),
-        chip=quantity(float(chip) / batch, "byte"),
-        dram=quantity(float(dram) / batch, "byte"),
+        chip=quantity(float(chip) / batch, "byte") + each,
+        dram=quantity(float(dram) / batch, "byte") + each,
         per_mac={family: _price(joules, macs, "MAC") for family, joules in energy_j.items()},
         per_byte=_price(energy_j["on-chip memory"], float(chip), f"byte{_hops(side, float(chip))}"),
         per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
@@ -418,7 +419,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         time=quantity(side.latency_s / batch, "s"),
         compute=f"{short_name(device)} reaches {percent(side.utilization, 1)} of "
         f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}{_rows_per_weight(side)}",
-        vector=f"{short_name(device)} for {quantity(vector_s, 's')}",
+        vector=short_name(device) + (f" for {quantity(vector_s / batch, 's')}{each}" if vector_s else " never"),
         limit=quantity(side.power_limit_w, "W"),
     )
 
@@ -449,7 +450,7 @@ def _instructions(side: Estimate) -> str:
     per = ""
     if count and macs:
         per = f", one per {quantity(macs / count, 'SI')} MACs" if macs >= count else f", {count / macs:.3g} per MAC"
-    return f"issues {quantity(count, 'SI')} {kind}{per}"
+    return f"issues {quantity(count, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
 
 
 def _waits(side: Estimate, kernels: int) -> str:

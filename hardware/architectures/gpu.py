@@ -130,7 +130,7 @@ def _group_experts(
 ) -> tuple[Tiling, Demand]:
     """Return the tiles and the demand with products of experts, `grouped` in one kernel by the engine's library."""
     library = serving_experts(demand, setup)
-    if setup.device.vendor == library.vendor:
+    if setup.device.vendor == "NVIDIA":
         matrix, demand = _group(demand, setup, grouped, matrix, macs_per_s)
     if library.rate != 1.0:
         share = np.where(grouped & (demand.gemm[1] > 1.0), library.rate, 1.0)

@@ -63,7 +63,6 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     quality: str = "fitted"
     base: str = ""
     tiles: tuple[tuple[float, float, float], ...] = ()
-    vendor: str = "NVIDIA"
     k_step_bytes: float = 128.0
     step_cycles: float
     feed: float = 0.0
