@@ -148,7 +148,6 @@ class _Runs(msgspec.Struct, frozen=True):
         chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
         idle_w = (budget.static_w - budget.gated_w) * (1.0 - budget.idle_follows * (1.0 - of_kernel * squared))
         kernel_s = dispatched_s(own_s, needs.host_s, needs.awaits) if self.waits else own_s
-        # A kernel pauses that its clock leaves above the electrical limit.
         pause = np.maximum((chip_j + needs.memory_j) / (budget.peak_w - idle_w) / np.maximum(kernel_s, 1e-300), 1.0)
         own_s, kernel_s = own_s * pause, kernel_s * pause
         return own_s, kernel_s, cycles, squared, chip_j, idle_w
