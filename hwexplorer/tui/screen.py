@@ -147,8 +147,7 @@ class ExplorerScreen(SizedScreen):
         boxes = session.visible_boxes(state, self.size)
         for name, pane in self.panes.items():
             if name == "tree" or (name == state.pane and name in ("compare", "events")):
-                has_bars = name in boxes and not (name == "tree" and state.heat)
-                pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if has_bars else 0)
+                pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
             if name in boxes:
                 pane.redraw()
 
