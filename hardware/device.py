@@ -598,16 +598,15 @@ _AT_REST = 0.9  # most of a cap that the device may draw at rest
 CAPPED = ("power_limit_w", "sustained_w")  # facts that a cap bounds
 _CLOCKS = ("clock_hz", "vector_clock_hz", "matrix_clock_hz")
 _ROUNDING = 1.0 + 1e-5  # keys have six digits
-_WORDS = str.maketrans({"*": " x", "=": " "})  # for the signs in changes of facts
+_SIGN = re.compile("(?:_(?:hz|w|s|nm|bytes))?([*=]|$)")
 _STEPS = 7  # caps that a search tries
 _LEAST_SHARE = 0.4  # the least of them, relative to the power limit
 
 
 def change_words(changes: str) -> str:
     """Return facts, or changes of facts, in words: `clock x2, units 100` for `{clock_hz*2,units=100}`."""
-    parts = (re.split("([*=])", change) for change in changes.strip("{}").split(","))
-    names = ((name if "=" in value else re.sub("_(hz|w|s|nm|bytes)$", "", name), value) for name, *value in parts)
-    return ", ".join("".join((name.replace("_", " "), *value)) for name, value in names).translate(_WORDS)
+    parts = (_SIGN.split(change, maxsplit=1) for change in changes.strip("{}").split(","))
+    return ", ".join(f"{name.replace('_', ' ')} {'x' * (sign == '*')}{value}".strip() for name, sign, value in parts)
 
 
 def split_operating_point(name: str) -> tuple[str, list[str]]:

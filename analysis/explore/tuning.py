@@ -169,7 +169,7 @@ class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
     is_price: bool
     latency: Annotated[
         float | None,
-        column("Latency %", keep=3, help="% change of the latency per % change of the fact, at its present value"),
+        column("Latency %", keep=3, help="% change of the latency per % change of the fact, of the unchanged device"),
     ] = None
     energy: Annotated[
         float | None, column("Energy %", keep=3, help="% change of the energy per inference per % change of the fact")
