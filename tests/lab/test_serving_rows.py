@@ -72,15 +72,6 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
 
 
-def test_lengths_of_chats_vary_about_their_means() -> None:
-    served = interpret_served_row(RATED)
-    means = (served.lengths.prompt, served.lengths.output)
-    for lengths, mean in zip((served.load.prompt, served.load.output), means, strict=True):
-        assert lengths.mean() == pytest.approx(mean, rel=0.1)
-        assert lengths.std() == pytest.approx(mean, rel=0.15)
-        assert lengths.min() >= 1
-
-
 def test_sglang_runs_as_itself() -> None:
     served = interpret_served_row(row(source="AIConfigurator's own runs", runtime="sglang"))
     assert served.deployment.runtime == "sglang"
