@@ -285,7 +285,10 @@ def _files(*patterns: str) -> list[str]:
 
 def _own_models() -> Iterable[str]:
     """Yield the models here: functions of Python files, files of graphs and weights, folders with a configuration."""
-    yield from (f"{path}:{name}" for path in _files("*.py") for name in targets.defined(Path(path)))
+    left = PYTHON_MAX
+    for path in map(Path, _files("*.py")):
+        left -= path.stat().st_size if path.is_file() else 0
+        yield from (f"{path}:{name}" for name in (targets.defined(path) if left > 0 else [""]))
     yield from _files("*.onnx", "*.pt2", "*.gguf")
     yield from (f"hf:{path.removesuffix('/config.json')}" for path in _files("*/config.json"))
 
@@ -369,6 +372,7 @@ def names() -> list[str]:
 
 LINES_MAX = 200
 SUGGESTIONS_MAX = 6  # completions in the note
+PYTHON_MAX = 1 << 16  # bytes that are read for their functions at each key; the user types those of further files
 
 
 def submit(session: Session, text: str) -> None:

@@ -35,6 +35,20 @@ async def captured(app: HwExplorer, pilot: Pilot[None], line: str) -> str:
     return app.session.message[0] if app.session.message is not None else ""
 
 
+async def test_functions_of_files_here_are_offered_and_large_files_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, size in (("net.py", 1), ("old.py", commands.PYTHON_MAX), ("rest.py", 1)):
+        Path(name).write_text("def make(): pass\n" + "#" * size)
+    async with on_screen(START) as (app, _):
+        assert commands.completions(app.session, "model ")[:3] == [
+            "model net.py:make",
+            "model old.py:",
+            "model rest.py:",
+        ]
+
+
 async def test_it_opens_with_its_inputs() -> None:
     async with on_screen(START) as (app, pilot):
         await captured(app, pilot, f"model {OWN}:Net {INPUT}")
