@@ -394,7 +394,7 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     first, second = ordered[:2]
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
-    unknown = odds.describe_unmeasured(*zip(*((s.server.first, s.spoken_name) for s in (first, second)), strict=True))
+    unknown = odds.describe_unmeasured([s.server.first for s in ordered[:2]], [s.spoken_name for s in ordered[:2]])
     if second.row.lag_per_s > 0:
         sure = percent(first.row.odds_of_keeping_up * (1.0 - second.row.odds_of_keeping_up))
         leads = f"{first.spoken_name} is the only one that keeps up{'' if unknown else f' ({sure} sure)'}"

@@ -205,7 +205,7 @@ async def test_limits_grey_out_what_fails_over_all_devices() -> None:
         designs = [row for row in passing if row.cells[2] == "on paper"]
         counted = f" {len(passing) - len(designs)} of {len(catalogue_devices(on_paper=False))} pass"
         assert counted in screen_text(app).splitlines()[-1]
-        assert f"also {len(designs)} design" in table.title
+        assert f"also {len(designs)} design{'s' * (len(designs) != 1)} on paper" in table.title
 
 
 @pytest.mark.usefixtures("few_devices")
