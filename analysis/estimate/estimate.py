@@ -37,6 +37,7 @@ _COLUMNS = set(Demand.__struct_fields__) - {"kernel", "n_kernels", "transfers", 
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
+_Seconds = dict[tuple[int, int], float]  # of an inference, by batch and size of the parts
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
 # Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
 _OPERATORS_AT_ONCE = 3_000
@@ -121,6 +122,12 @@ class Bundle(msgspec.Struct, frozen=True):
     mostly_convolution: tuple[bool | None, ...]
     devices: int
     batches: tuple[int, ...]
+
+    def with_starts(self, share: Floats) -> "Bundle":
+        """Return the bundle with a share of the start of each call, by estimate."""
+        demand = self.demand
+        calls = msgspec.structs.replace(demand.calls, begins=demand.calls.begins * share[demand.model[demand.kernel]])
+        return msgspec.structs.replace(self, demand=demand.with_values(calls=calls))
 
 
 _BundleAt = Callable[[tuple[int, ...]], Bundle]  # the bundle of some workloads at these batches
@@ -277,13 +284,7 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup
     evaluation = evaluate(
         _bundle_parts([*parts.values()], usual_joins(workloads[0], setup.joins), setup, is_distinct), setup
     )
-    others = dict[int, tuple[Evaluation, int]]()
-    for i, (place, (workload, batch, size)) in enumerate(parts.items()):
-        each_s = seconds[id(workload)]
-        # Its start may keep the whole batch below a power limit that parts meet.
-        if each_s[batch] < each_s[size] or evaluation.totals.latency_s[i] < whole.totals.latency_s[place]:
-            others[place] = evaluation, i
-    return whole.take(others)
+    return whole.take({place: (evaluation, i) for i, place in enumerate(parts)})
 
 
 def _sizes(batch: int) -> list[int]:
@@ -292,44 +293,44 @@ def _sizes(batch: int) -> list[int]:
     return [*known, *range(known[-2] + 1, batch + 1)] if known[-1] > batch else [*known]
 
 
-def _best_size(each_s: dict[int, float], batch: int) -> int:
+def _best_size(each_s: _Seconds, batch: int) -> int:
     """Return the size of the quickest parts of a batch, the largest of equals. If a size between two of PARTS is
     quicker than all of PARTS up to the next, the batch runs as these: a larger batch, which knows PARTS alone, would
     have a lower rate, and better hardware could be slower."""
     sizes = _sizes(batch)
     listed, fitting = [size for size in sizes if size in PARTS], [size for size in sizes if size <= batch]
-    least_s = min(each_s[size] for size in listed)
-    quickest_s = min(each_s[size] for size in fitting)
+    least_s = min(each_s[batch, size] for size in listed)
+    quickest_s = min(each_s[batch, size] for size in fitting)
     chosen, most_s = (listed, least_s) if quickest_s < least_s else (fitting, quickest_s)
-    return max(size for size in chosen if each_s[size] <= most_s * (1.0 + 1e-9))
+    return max(size for size in chosen if each_s[batch, size] <= most_s * (1.0 + 1e-9))
 
 
 def _part_seconds(
     whole: Bundle, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt
-) -> dict[int, dict[int, float]]:
-    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
-    of a workload and the size of its parts. Workloads keep them, since the parts of every batch are the same."""
-    kept, batches = dict[int, dict[int, float]](), whole.batches
+) -> dict[int, _Seconds]:
+    """Return the seconds of an inference in parts of each batch, by the identity of a workload, which keeps them. Each
+    part has its share of the start of the call: a chip draws less in it, so at a power limit it counts."""
+    kept = dict[int, _Seconds]()
     for each in workloads:
         own = _kept_seconds(each)
         _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    sizes = sorted({size for batch in set(batches) for size in _sizes(batch)})
-    lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
-    at_once = max(_OPERATORS_AT_ONCE * len(batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
-    for some in (tuple(lacking[first : first + at_once]) for first in range(0, len(lacking), at_once)):
-        bundle = bundle_at(some)
-        calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
-        bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
-        seconds = evaluate(bundle, setup).totals.latency_s.reshape(len(some), -1).T / some
+    parts = [(batch, size) for batch in sorted(set(whole.batches)) for size in _sizes(batch)]
+    lacking = [part for part in parts if any(part not in each_s for each_s in kept.values())]
+    at_once = max(_OPERATORS_AT_ONCE * len(whole.batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
+    for some in (lacking[first : first + at_once] for first in range(0, len(lacking), at_once)):
+        sizes = np.array([size for _, size in some])
+        shares = (sizes / [batch for batch, _ in some]).repeat(len(workloads))
+        totals = evaluate(bundle_at(tuple(sizes.tolist())).with_starts(shares), setup).totals
+        seconds = totals.latency_s.reshape(len(some), -1).T / sizes
         for each_s, found in zip(kept.values(), seconds.tolist(), strict=True):
             each_s.update(zip(some, found, strict=True))
     return kept
 
 
 @memoize()
-def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, dict[int, float]]]:
+def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, _Seconds]]:
     """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
     return {}
 
@@ -338,10 +339,9 @@ def _bundle_parts(parts: Sequence[_Part], joins: str, setup: Setup, is_distinct:
     """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
     start of the call."""
     bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins, is_distinct)
-    runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]
-    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
-    repeats = runs if bundle.repeats is None else bundle.repeats * runs
-    return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
+    runs = np.array([batch / size for _, batch, size in parts])
+    repeats = runs[bundle.demand.model[bundle.demand.kernel]] * (1.0 if bundle.repeats is None else bundle.repeats)
+    return msgspec.structs.replace(bundle.with_starts(1.0 / runs), repeats=repeats)
 
 
 def evaluate_steps(
