@@ -1,11 +1,14 @@
 """`python -m hwexplorer` is the console script."""
 
 import gc
+import signal
 import sys
 
 
 def main() -> int:
-    """Run the command line."""
+    """Run the command line. Until it handles signals, ctrl+c ends the process without a traceback of imports."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # imports create no garbage: looking for it takes a thirtieth of the start
     from hwexplorer.cli import main
 

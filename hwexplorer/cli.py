@@ -242,8 +242,6 @@ def main(words: Sequence[str] | None = None) -> int:
             _run(list(sys.argv[1:] if words is None else words))
     except RequestError as error:
         return _complain(str(error), 2)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
     except signals.EndedBySignal as error:
         return _complain(str(error), 128 + error.number)
     except BrokenPipeError:
@@ -262,15 +260,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    """Run a command, without garbage collection while modules are imported and until the first frame of the screen."""
-    gc.disable()
-    try:
-        arguments = parse(words)
-        if arguments.verb != "open":
-            gc.enable()
-        arguments.run(arguments)
-    finally:
+    """Run a command. The program starts without garbage collection, the screen until its first frame."""
+    arguments = parse(words)
+    if arguments.verb != "open":
         gc.enable()
+    arguments.run(arguments)
 
 
 def _discard_output() -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol
 
-# Windows has only the first.
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+# Windows has only the first two.
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 GRACE_S = 5.0  # after a signal: then the process is killed, since it may hang or wait for its terminal
 
 
@@ -24,7 +24,7 @@ class EndedBySignal(SystemExit):
         self.number = number
 
     def __str__(self) -> str:
-        return f"ended by {signal.Signals(self.number).name}"
+        return "interrupted" if self.number == signal.SIGINT else f"ended by {signal.Signals(self.number).name}"
 
 
 class Screen(Protocol):
@@ -49,9 +49,11 @@ def handle_signals() -> Iterator[None]:
     _number = 0
     heard = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
     _handle(heard, _hear)
+    report, sys.unraisablehook = sys.unraisablehook, _raise_again
     try:
         yield
     finally:
+        sys.unraisablehook = report
         _handle(heard, signal.SIG_IGN if _number else signal.SIG_DFL)
 
 
@@ -64,45 +66,49 @@ def _handle(numbers: Iterable[int], handler: Callable[[int, FrameType | None], N
 
 @contextmanager
 def close_on_signal(screen: Screen) -> Iterator[None]:
-    """Let signals, also ctrl+c, close the open screen. Raises `EndedBySignal` at the end if one did."""
+    """Let signals close the open screen. Raises `EndedBySignal` at the end if one did."""
     global _screen
     _screen = screen
-    before = signal.signal(signal.SIGINT, _hear)
     try:
         yield
     finally:
         _screen = None
-        signal.signal(signal.SIGINT, signal.SIG_IGN if _number else before)
     if _number:
         raise EndedBySignal(_number)
 
 
 def end(number: int) -> None:
     """End as if the signal had come, for a screen whose terminal is gone. It may be called from any thread."""
-    global _number
-    if _number or _screen is None:
-        return
-    _number = number
-    _limit(number)
-    _screen.leave(number)
+    if _screen is not None:
+        _hear(number)
 
 
-def _hear(number: int, _frame: FrameType | None) -> None:
+def _hear(number: int, _frame: FrameType | None = None) -> None:
     global _number
     if _number:
         return
-    if _screen is not None:
-        end(number)
+    _number, screen = number, _screen
+    _call_later(GRACE_S, _end_here, number, screen)
+    if screen is None:
+        raise EndedBySignal(number)
+    screen.leave(number)
+
+
+def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Send a signal again whose exception was lost: Python raises none out of a finalizer, nor out of a callback of a
+    weak reference, as imports have."""
+    global _number
+    if not isinstance(lost.exc_value, EndedBySignal):
+        sys.__unraisablehook__(lost)
         return
-    _number = number
-    _limit(number)
-    raise EndedBySignal(number)
+    _number = 0
+    _call_later(0.01, signal.raise_signal, lost.exc_value.number)
 
 
-def _limit(number: int) -> None:
+def _call_later(delay_s: float, function: Callable[..., object], *arguments: object) -> None:
     from threading import Timer  # imported late: takes half a millisecond
 
-    timer = Timer(GRACE_S, _end_here, (number, _screen))
+    timer = Timer(delay_s, function, arguments)
     timer.daemon = True
     timer.start()
 

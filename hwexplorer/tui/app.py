@@ -180,44 +180,40 @@ def run(
     `remark` is the first message.
 
     Raises RequestError before the screen opens if the state cannot be shown, EndedBySignal if a signal closed it, and
-    any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
+    any internal error that ended it.
     """
-    gc.disable()
     kept = False
-    try:
-        settings, wrong = read(settings_file())
-        saved_sessions = SavedSessions(sessions_file())
-        if theme and theme not in palette.THEMES:
-            raise unknown("theme", theme, palette.THEMES)
-        driver, takes_unicode = _driver()
-        app = HwExplorer(
-            state,
-            provider,
-            ascii=ascii or settings.ascii or not takes_unicode,
-            theme=theme or theme_for_terminal(settings.theme),
-            keymap=settings.keymap,
-            saved_sessions=saved_sessions,
-            remark=wrong or remark,
-            opens_heaviest=fresh and settings.heaviest,
-        )
-        app.driver_class = driver or app.driver_class
-        with suppress(RequestError, KeyError):  # panes are as large as the user left them
-            last = saved_sessions.all()[LAST]
-            app.session.split, app.session.recent = last.split, list(last.recent)
-        with signals.close_on_signal(app):
-            try:
-                app.run(mouse=mouse and settings.mouse)
-            finally:
-                app.session.end()
-                with suppress(RequestError):
-                    session = app.session
-                    saved_sessions.save(LAST, app.state, session.figures(), session.split, tuple(session.recent))
-                    kept = True
-        if app._exception is not None:
-            raise app._exception
-        return kept
-    finally:
-        gc.enable()
+    settings, wrong = read(settings_file())
+    saved_sessions = SavedSessions(sessions_file())
+    if theme and theme not in palette.THEMES:
+        raise unknown("theme", theme, palette.THEMES)
+    driver, takes_unicode = _driver()
+    app = HwExplorer(
+        state,
+        provider,
+        ascii=ascii or settings.ascii or not takes_unicode,
+        theme=theme or theme_for_terminal(settings.theme),
+        keymap=settings.keymap,
+        saved_sessions=saved_sessions,
+        remark=wrong or remark,
+        opens_heaviest=fresh and settings.heaviest,
+    )
+    app.driver_class = driver or app.driver_class
+    with suppress(RequestError, KeyError):  # panes are as large as the user left them
+        last = saved_sessions.all()[LAST]
+        app.session.split, app.session.recent = last.split, list(last.recent)
+    with signals.close_on_signal(app):
+        try:
+            app.run(mouse=mouse and settings.mouse)
+        finally:
+            app.session.end()
+            with suppress(RequestError):
+                session = app.session
+                saved_sessions.save(LAST, app.state, session.figures(), session.split, tuple(session.recent))
+                kept = True
+    if app._exception is not None:
+        raise app._exception
+    return kept
 
 
 def theme_for_terminal(theme: str) -> str:

@@ -2,9 +2,6 @@
 
 import re
 import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +9,6 @@ from typing import Any
 import pytest
 
 from tests.headless.conftest import Call
-from tests.terminal import hear
-from tests.waiting import LIMIT_S, wait_until
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
@@ -44,23 +39,3 @@ def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]
     assert found["incomplete"].startswith("INCOMPLETE: about 87 % of the work has a cost rule")
     assert call(*words).out.startswith("INCOMPLETE")
     assert document("capture", "resnet18")["coverage_flops"] == 1
-
-
-def test_control_c_leaves_no_process(tmp_path: Path) -> None:
-    """A model that never ends; its subprocess is gone when the command is."""
-    (tmp_path / "net.py").write_text("def a():\n    while True: pass\n")
-    words = [sys.executable, "-m", "hwexplorer", "capture", f"{tmp_path}/net.py:a"]
-    process = subprocess.Popen([*words, "--input", "1x3"], stderr=subprocess.PIPE, text=True, preexec_fn=hear)
-    try:
-        wait_until(lambda: _captures(tmp_path))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT_S) == 130
-    finally:
-        process.kill()
-    wait_until(lambda: _captures(tmp_path) == [])
-
-
-def _captures(folder: Path) -> list[str]:
-    """Running capture subprocesses of models in this folder."""
-    found = subprocess.run(["ps", "-wweo", "stat,args"], capture_output=True, text=True, check=True).stdout
-    return [row for row in found.splitlines() if "analysis.capture" in row and str(folder) in row and row[0] != "Z"]

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hwexplorer.process import signals
 from tests.terminal import ESCAPE, MODES, Program, hear, modes, processes
 from tests.waiting import LIMIT_S, wait_until
 
@@ -190,8 +192,19 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 
 
-# Ctrl+c raises another exception than the other signals.
-@pytest.mark.parametrize(("verb", "number"), [("sweep", signal.SIGINT), ("capture", signal.SIGTERM)])
+def test_a_signal_in_a_callback_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises no exception out of a callback of a weak reference."""
+    monkeypatch.setattr(signals, "_end_here", lambda *_: None)  # the tests go on
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    with signals.handle_signals():
+        weakref.finalize(set(), signal.raise_signal, signal.SIGHUP)
+        with pytest.raises(signals.EndedBySignal):
+            wait_until(lambda: False)
+        monkeypatch.setattr(signals, "_number", 0)  # else all signals stay ignored
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(("verb", "number"), [("sweep", signal.SIGTERM), ("capture", signal.SIGINT)])
 def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     (tmp_path / "slow.py").write_text(SLOW.format(str(tmp_path / "capturing")))
