@@ -398,7 +398,7 @@ def _streamed_traffic(demand: Demand, setup: Setup) -> Traffic:
     """Return the traffic while layers work: the model's input and output, or all of each layer's without streaming."""
     device = setup.device
     if not _streams(device) and not result_blocks.has_blocks(device):
-        return common.traffic(demand, device, most=None if setup.runtime.mode == "eager" else _capacity(demand, device))
+        return common.traffic(demand, device)
     size = demand.transfers.size_bytes
     new = np.where((demand.transfers.previous < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     if result_blocks.has_blocks(device):  # stripes of images pass from layer to layer on chip
@@ -411,19 +411,6 @@ def _streamed_traffic(demand: Demand, setup: Setup) -> Traffic:
     again = demand.moved_bytes[READ] * (parts - 1.0)
     read, nothing = demand.read_bytes + again, np.zeros(demand.n)
     return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, demand.written_bytes, nothing)
-
-
-def _capacity(demand: Demand, device: Device) -> Floats:
-    """Return the bytes that a chip holds at once, (n,), as if it did not run a batch in parts. If all weights fit, a
-    compiler runs as much of the batch at once as leaves the activations of each layer on chip."""
-    room = _room(device)
-    weights = np.bincount(demand.model, _weight_bytes(demand))[demand.model][demand.kernel]
-    # Inputs stay until their last use, beside the results of a layer.
-    parts = np.clip(2.0 * demand.largest_bytes / np.maximum(room - weights, 1.0), 1.0, demand.batch)
-    capacity: Floats = np.where(
-        weights <= room * device.arch.constants.pinned_share, weights + parts * (room - weights), room
-    )
-    return capacity
 
 
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
@@ -525,6 +512,7 @@ ARCHITECTURE = Architecture(
     constants_type=NpuConstants,
     is_managed=True,
     places_models=True,
+    splits_batches=True,
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",

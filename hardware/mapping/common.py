@@ -289,14 +289,12 @@ def usable_last_level_bytes(device: Device) -> float:
     return device.last_level_bytes * (stated.value if stated else usable_cache(device.arch.is_managed))
 
 
-def traffic(
-    demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0), most: Floats | None = None
-) -> Traffic:
-    """Return the bytes that reach memory, given what the last on-chip level can hold (LRU): `most`, (n,), if stated.
+def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
+    """Return the bytes that reach memory, given what the last on-chip level can hold (LRU).
 
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
     rearranges them. The part that the level cannot hold goes to memory."""
-    capacity: Floats | float = usable_last_level_bytes(device) if most is None else most
+    capacity = usable_last_level_bytes(device)
     reads, weights, writes, again = _misses(demand, device, capacity)
     chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
     passing = np.zeros(demand.n)
@@ -308,7 +306,7 @@ def traffic(
     return Traffic(reads + weights + again, writes, chip_reads + np.maximum(again, passing), chip_writes, weights)
 
 
-def _misses(demand: Demand, device: Device, capacity: Floats | float) -> Floats:
+def _misses(demand: Demand, device: Device, capacity: float) -> Floats:
     """Return the bytes of reads, weights, writes, and operands read again that reach memory, (4, n). Software that
     manages the level keeps all weights of a model there if they leave room and this moves less."""
 

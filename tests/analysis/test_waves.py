@@ -49,7 +49,7 @@ def test_more_requests_never_finish_sooner_nor_serve_faster_than_memory_allows()
     ("device", "model", "precision"),
     [
         (device, model, ("int8", "bf16")[(i + j) % 2])
-        for i, device in enumerate(("kpu_t256", "kpu_t64", "tpu_v4", "tpu_v5e"))
+        for i, device in enumerate(("kpu_t256", "kpu_t64", "tpu_v4", "tpu_v5e", "snapdragon_8_elite_npu"))
         for j, model in enumerate(("resnet18", "efficientnet_b0", "swin_t", "bert_base", "conv2d"))
     ],
 )
