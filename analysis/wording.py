@@ -360,7 +360,7 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
     transfers = int(figures.subgraphs.transfers[s])
     traffic = quantity(float(figures.subgraphs.bytes[s]), "byte")
     return (
-        f"{len(kernels)} kernels, {transfers} activation transfers between them and {traffic} moved; "
+        f"{len(kernels)} kernels, {count_noun(transfers, 'activation transfer')} between them and {traffic} moved; "
         f"{figures.subgraph_bound[s]} bound"
     )
 

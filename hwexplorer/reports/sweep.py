@@ -14,7 +14,7 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore import grid
 from analysis.model.transformer.transformer_request import MOST_CLIENTS
 from hardware.base.errors import RequestError
-from hardware.base.text import quantity
+from hardware.base.text import count_noun, quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.options import MODEL, amounts, option, or_default, whole, whole_list
@@ -111,7 +111,7 @@ def _title(sweep: Sweep, state: State) -> str:
 
 def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
     count = sum(not point.fits for point in sweep.rows)
-    return (f"{count} configurations do not fit in device memory and are never best",) if count else ()
+    return (f"too large for device memory, never best: {count_noun(count, 'configuration')}",) if count else ()
 
 
 def _describe_lead(c: grid.Crossing) -> str:

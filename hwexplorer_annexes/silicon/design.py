@@ -36,7 +36,7 @@ from hwexplorer.extend import text as text_module
 
 Column = document.Column
 ModelCost = tuning.ModelCost
-percent, quantity = text_module.percent, text_module.quantity
+count_noun, percent, quantity = text_module.count_noun, text_module.percent, text_module.quantity
 
 DESIGNS_MAX = 1_000_000
 _ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
@@ -325,14 +325,17 @@ _UNITS = {"power": "W", "area": "mm2"}
 _BINDS = {"power": "the power limit", "memory": "memory", "compute": "arithmetic", "launch": "starts of kernels"}
 
 
+def _noun(document: DesignReport) -> str:
+    return METRICS[document.metric].noun.removesuffix(" per inference")
+
+
 def _answer(document: DesignReport) -> Iterable[str]:
     """Yield which design is best within the limits, which is second, and what binds."""
     first, *others = document.best
     limits = [f"{amount:g} {_UNITS[figure]}" for figure, amount in document.limits.items()]
     within = f" within {' and '.join(limits)}" if limits else ""
     second = f"; second {_device(others[0])}, {others[0].score / first.score:.3g}x" if others else ""
-    noun = METRICS[document.metric].noun.removesuffix(" per inference") + " of a second" * document.is_mission
-    yield f"least {noun}{within}: {_device(first)}{second}"
+    yield f"least {_noun(document)}{' of a second' * document.is_mission}{within}: {_device(first)}{second}"
     shares = [f"{_BINDS[name]} {percent(share)}" for name, share in first.binds.items() if share >= 0.005]
     yield f"what binds it, in parts of its time: {', '.join(shares)}"
     if document.is_mission:
@@ -340,17 +343,17 @@ def _answer(document: DesignReport) -> Iterable[str]:
         yield f"in one second it is busy for {quantity(first.total.latency_s, 's')} and takes {joules}, at rest {rest}"
     if (out := document.excluded) is not None:
         better = f"{_device(out)}, {out.score / first.score:.3g}x"
-        yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:.3g} mm2"
+        yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:,.0f} mm2"
 
 
 def _footer(document: DesignReport, state: states.State) -> Iterable[str]:
     base = document.as_it_is
     yield from _answer(document)
-    yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
+    yield f"base: {base.power_w:.3g} W, {base.area_mm2:,.0f} mm2, {base.cost_usd:.3g} USD a die"
     yield "areas by rule: arithmetic, memories, PHYs and their links, without graphics, media and fp64 units"
     if several := sum(design.dies > 1 for design in document.best):
-        yield f"{several} of these take several dies, whose links are not counted; --max-area excludes them"
-    yield f"score: {document.metric} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
+        yield f"with several dies: {several} of these, links not counted; --max-area excludes them"
+    yield f"score: {_noun(document)} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
@@ -382,7 +385,8 @@ VERB = declare.Report(
     document=_document,
     states=_states,
     title=lambda document, state: (
-        f"{document.evaluated:,} designs of {document.base} by {document.metric} of {', '.join(document.models)}: "
+        f"{count_noun(document.evaluated, 'design')} of {document.base} by {_noun(document)} of "
+        + f"{', '.join(document.models)}: "
         + ", ".join(f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}" for knob in document.knobs)
     ),
     parts=(
