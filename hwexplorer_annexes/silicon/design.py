@@ -325,22 +325,20 @@ _UNITS = {"power": "W", "area": "mm2"}
 _BINDS = {"power": "the power limit", "memory": "memory", "compute": "arithmetic", "launch": "starts of kernels"}
 
 
-def _noun(document: DesignReport) -> str:
-    return METRICS[document.metric].noun.removesuffix(" per inference")
-
-
 def _answer(document: DesignReport) -> Iterable[str]:
     """Yield which design is best within the limits, which is second, and what binds."""
     first, *others = document.best
     limits = [f"{amount:g} {_UNITS[figure]}" for figure, amount in document.limits.items()]
     within = f" within {' and '.join(limits)}" if limits else ""
     second = f"; second {_device(others[0])}, {others[0].score / first.score:.3g}x" if others else ""
-    yield f"least {_noun(document)}{' of a second' * document.is_mission}{within}: {_device(first)}{second}"
+    noun = METRICS[document.metric].noun.removesuffix(" per inference")
+    yield f"least {noun}{' of a second' * document.is_mission}{within}: {_device(first)}{second}"
     shares = [f"{_BINDS[name]} {percent(share)}" for name, share in first.binds.items() if share >= 0.005]
     yield f"what binds it, in parts of its time: {', '.join(shares)}"
     if document.is_mission:
         joules, rest = (quantity(amount, "J") for amount in (first.total.energy_j_per_inference, first.rest_w))
         yield f"in one second it is busy for {quantity(first.total.latency_s, 's')} and takes {joules}, at rest {rest}"
+    yield f"score: {noun} over the base's; best {first.score:.3g}: {first.device}"
     if (out := document.excluded) is not None:
         better = f"{_device(out)}, {out.score / first.score:.3g}x"
         yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:,.0f} mm2"
@@ -353,7 +351,6 @@ def _footer(document: DesignReport, state: states.State) -> Iterable[str]:
     yield "areas by rule: arithmetic, memories, PHYs and their links, without graphics, media and fp64 units"
     if several := sum(design.dies > 1 for design in document.best):
         yield f"with several dies: {several} of these, links not counted; --max-area excludes them"
-    yield f"score: {_noun(document)} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
@@ -385,7 +382,7 @@ VERB = declare.Report(
     document=_document,
     states=_states,
     title=lambda document, state: (
-        f"{count_noun(document.evaluated, 'design')} of {document.base} by {_noun(document)} of "
+        f"{count_noun(document.evaluated, 'design')} of {document.base} by {METRICS[document.metric].noun} of "
         + f"{', '.join(document.models)}: "
         + ", ".join(f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}" for knob in document.knobs)
     ),
