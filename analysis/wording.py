@@ -214,11 +214,6 @@ def is_backed(trust: Trust) -> bool:
     return trust.level in ("measured", "siblings")
 
 
-def evidence_word(result: Estimate) -> str:
-    """Return the word for the evidence of an estimate; `what if` for a device whose facts were changed."""
-    return "what if" if result.device.changes else EVIDENCE[result.trust.level]
-
-
 def describe_evidence(trust: Trust) -> str:
     """Write `similar chips: 412 measurements, typically 21 % off there`."""
     words = _SENTENCES[trust.level]

@@ -96,7 +96,7 @@ def runs_of_kernels(result: Estimate) -> Floats:
 FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions
     "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell, cells that wait
-    "instructions and control",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
+    "instructions",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
     "launch",  # kernel launch, host dispatch, fork and join, barriers, program load
     "waiting loops",  # cores that spin until a kernel starts, data arrive or others are done
     "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
@@ -104,7 +104,7 @@ FAMILIES = (
     "static power",  # leakage, idle and memory background, for as long as the model runs
 )
 _BY_TIME = {
-    "matrix": "arithmetic", "vector": "arithmetic", "compute": "instructions and control", "chip": "on-chip memory",
+    "matrix": "arithmetic", "vector": "arithmetic", "compute": "instructions", "chip": "on-chip memory",
     "dram": "DRAM",
 }  # fmt: skip
 _DELIVERY = ("register", "bypass", "operand_collector", "pe_forward", "idle_cell")
@@ -126,14 +126,14 @@ def family_of(event: Event) -> str:
     if event.family == "dram" or (event.family, event.argument) == ("path", "controller"):
         return "DRAM"
     if event.family in ("mac", "tensor_mac", "flop", "special"):
-        return "instructions and control" if event.argument == "integer" else "arithmetic"
+        return "instructions" if event.argument == "integer" else "arithmetic"
     if event.component == "memory" and event.argument != "tlb":
         return "on-chip memory"
     if any(word in event.argument for word in _DELIVERY):
         return "operand delivery"
     if any(word in event.argument for word in _LAUNCH):
         return "launch"
-    return "instructions and control"
+    return "instructions"
 
 
 def family_energy(result: Estimate) -> Floats:

@@ -267,7 +267,7 @@ def _like_for_like_s(result: Estimate, path: str) -> float:
 
 def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareShare | None:
     """Attribute the ratio of two latencies, the longer over the shorter, of the work below a node ('' is all). Return
-    None for one device, or if the software's part is too small to name."""
+    None for one device or one runtime, or if the software's part is too small to name."""
     if a.device.key == b.device.key:
         return None
     wholes = sorted((a, b), key=lambda side: -estimate_of_work(side, path).latency_s)
@@ -278,11 +278,11 @@ def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareS
     penalties = [side.latency_s / (seconds or 1.0) for side, seconds in zip(sides, alike_s, strict=True)]
     ratio, chip = slower.latency_s / quicker.latency_s, alike_s[0] / (alike_s[1] or 1.0)
     software = ratio / chip
-    if abs(software - 1.0) < WORTH_SAYING:
-        return None
     responsible = sides[0 if penalties[0] >= penalties[1] else 1]
     waits = responsible.runtime.mode != "fused" and responsible.bound == BOUNDS[LAUNCH]
     names = " against ".join(dict.fromkeys(side.runtime.name for side in sides))
+    if abs(software - 1.0) < WORTH_SAYING or not (waits or " against " in names):
+        return None
     return SoftwareShare(ratio, software, chip, "host dispatch" if waits else "software", names)
 
 
@@ -379,8 +379,9 @@ def _difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) ->
     """Return the sentence for a cause of more `of` (energy or time); '' if the cause has no sentence."""
     text: str = file_access.shipped(_TEXTS)[of].get(cause, "")
     figures = _figures(more), _figures(less)
-    if figures[0].delivers == figures[1].delivers:
-        figures[1].delivers = "does as well"
+    for name, same in (("delivers", "does as well"), ("instructions", "as many, at a lower price or for less time")):
+        if getattr(figures[0], name) == getattr(figures[1], name):
+            setattr(figures[1], name, same)
     return text.format(more=figures[0], less=figures[1], static_cause=_static_cause(more, less))
 
 
@@ -437,9 +438,8 @@ def _price(joules: float, count: float, unit: str) -> str:
 def _hops(side: Estimate, moved_bytes: float) -> str:
     """Return how far the network on chip carries each byte, '' without a network: hops grow with the mesh."""
     place = side.device.arch.row.get("network_on_chip.hop")
-    if place is None or not moved_bytes:
-        return ""
-    return f", {side.run.counts[place].sum() / moved_bytes:.3g} hops each"
+    has_hops = place is not None and moved_bytes
+    return f", {side.run.counts[place].sum() / moved_bytes:.3g} hops each" if has_hops else ""
 
 
 def _instructions(side: Estimate) -> str:

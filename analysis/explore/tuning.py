@@ -158,7 +158,7 @@ class CurvePoint(ModelCost, frozen=True, kw_only=True):
 class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A fact or event price now and unchanged, its range, and its elasticities on the unchanged device."""
 
-    name: Annotated[str, column("Parameter", help="a fact of the device, or the energy of an event (`tile.mac`)")]
+    name: Annotated[str, column("Key", keep=2, help="how --knob and `DEVICE{KEY*2}` spell it")]
     value: float
     was: float
     unit: str

@@ -37,7 +37,7 @@ from hwexplorer.views import answer_lines, captions, plain, tables, tree_view
 from hwexplorer.views.layout import shorten
 
 MORE = "More: --all (requests over time)"
-NOTHING = 1e-9  # fraction of the latency below which a step is left out
+LEAST_STEP = 1e-3  # fraction of the latency, which has three digits, below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
 STEP_NAMES = ("roofline", "+ part filled", "+ memory wait", "+ launch", "+ power limit", "- overlapped")
@@ -161,9 +161,9 @@ def _steps(result: Estimate, members: Ints) -> tuple[plain.WaterfallStep, ...]:
     bars, start_s = [], 0.0
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
-        if seconds > NOTHING * total:
+        if seconds >= LEAST_STEP * total:
             bars.append(plain.WaterfallStep(name, seconds, start_s / total, plain.Stack((parts / total).tolist())))
-        elif seconds < -NOTHING * total:
+        elif seconds <= -LEAST_STEP * total:
             hidden = plain.Stack((-seconds / total, *[0.0] * 5))
             bars.append(plain.WaterfallStep(name, seconds, (start_s + seconds) / total, hidden))
         start_s += seconds
@@ -251,9 +251,11 @@ def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
     shared, own = (len({*kernel[operators].tolist()}) for operators in (others, members))
     if 2 * shared <= own:
         return ()
-    return (
-        f"{count_noun(shared, 'kernel')} shared with {tables.name_pattern(result.workload.operators.path[others[0]])}",
-    )
+    name = tables.name_pattern(result.workload.operators.path[others[0]])
+    hidden_s = -float(causes.steps(result, members)[-1].sum())
+    is_shown = hidden_s > LEAST_STEP * float(result.run.latency_s[members].sum())
+    hidden = f", behind whose work {_s(hidden_s)} are hidden" * is_shown
+    return (f"{count_noun(shared, 'kernel')} shared with {name}{hidden}",)
 
 
 def _describe_work(result: Estimate, i: int) -> str:
@@ -498,7 +500,7 @@ def _family_table(document: difference.Progression) -> plain.Table:
         f"{quantity(side.energy_j_per_inference, 'J')}, {side.precision_run}, {side.runtime}"
         for side in sides
     )
-    shown = [Column("family", "Events", role="text", keep=0, of=captions.family_words)]
+    shown = [Column("family", "Events", role="text", keep=0, of=str)]
     for side in sides:
         title = shorten(side.device, 10, middle=True)
         energies = partial(energy, side)

@@ -192,7 +192,8 @@ def run(
         state,
         provider,
         ascii=ascii or settings.ascii or not takes_unicode,
-        theme=theme or theme_for_terminal(settings.theme),
+        # In 16 colours two causes of other themes look alike.
+        theme=theme or ("ansi" if Console().color_system == "standard" else settings.theme),
         keymap=settings.keymap,
         saved_sessions=saved_sessions,
         remark=wrong or remark,
@@ -214,11 +215,6 @@ def run(
     if app._exception is not None:
         raise app._exception
     return kept
-
-
-def theme_for_terminal(theme: str) -> str:
-    """Return the theme, or `ansi` for a terminal with 16 colours: there, two causes of other themes look alike."""
-    return "ansi" if Console().color_system == "standard" else theme
 
 
 def _driver() -> tuple[type[Driver] | None, bool]:

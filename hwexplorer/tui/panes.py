@@ -24,7 +24,7 @@ from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views import layout, plain
-from hwexplorer.views.captions import metric_word, parameter_words
+from hwexplorer.views.captions import fact_words, metric_word
 
 # Columns whose sort key has another name.
 _SORT_NAMES = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
@@ -239,9 +239,6 @@ class KnobContent(TreeTable):
         self.metric, self._device = metric, device
         self.update(knobs)
 
-    def _name_of(self, row: plain.Row) -> str:
-        return parameter_words(row.key)
-
     def resize(self, width: int, height: int) -> None:
         self._above = ABOVE if height >= ABOVE + LEAST else 0
         super().resize(width, height - self._above)
@@ -264,9 +261,7 @@ class KnobContent(TreeTable):
             return []
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
-            title = (
-                f"{METRICS[self.metric].noun} by {parameter_words(self.curve.title.removesuffix(' turned'))}, {ends}"
-            )
+            title = f"{METRICS[self.metric].noun} by {fact_words(self.curve.title.removesuffix(' turned'))}, {ends}"
             return [Segment(layout.shorten(palettes.plain(title, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:
@@ -408,9 +403,9 @@ class TreePane(ViewPane):
         self.content.go(state.at)
         order = f"sorted by {state.order}" if (state.sort, state.descending) != ("share", True) else ""
         device = f"{views.device_name(state.on)}{' and others' * state.heat}"
-        found = f"find {state.find!r}: {counted} of the {metric_word(state.metric)} · "
-        subject = found if counted else f"by {state.by} · " * (state.by != "module")
-        self.set_title(f"{subject}{device}", order)
+        subject = f"by {state.by} · " * (state.by != "module")
+        found = f"{state.find.strip()!r}: {counted} of {metric_word(state.metric)}"  # the first line names the device
+        self.set_title(found if counted else f"{subject}{device}", order)
 
     def _narrow_rows(self, tree: plain.Table) -> tuple[plain.Table, str]:
         """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""

@@ -72,6 +72,12 @@ class FindPrompt(Prompt):
             if (target := state_changes.next_match(session.index.table, text, session.state.at, 0)) is not None:
                 session.move_to(target)
 
+    def enter(self) -> None:
+        """Say so if no row matches, since the rows are then shown as without a search."""
+        if self.text.strip() and (note := self.note()) and "enter" not in note:
+            self.session.say(f"find {self.text.strip()}: {note}", "warn")
+            self.follow("")
+
 
 class CommandPrompt(Prompt):
     """Takes a command or a verb of the shell."""

@@ -1,8 +1,8 @@
-"""Verdicts in a line: the best device; and the state against the pin, `h100_sxm b8 vs tpu_v4 b8: EDP +29 %`."""
+"""Verdicts in a line: the best device; and the state against the pin, `h100_sxm vs tpu_v4: EDP +29 %`."""
 
 from analysis.estimate.metrics import METRICS
-from analysis.explore.attribution import is_comparable
 from hwexplorer import engine
+from hwexplorer.settings import labels
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
 from hwexplorer.views.captions import metric_word
@@ -20,18 +20,15 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def verdict(state: State) -> str:
-    """Return the change of the metric against the pin, with both sides by batch, and by device, precision or model if
-    these differ. Return '' without a pin."""
+    """Return the change of the metric against the pin, with what differs: model, device, settings. Return '' without a
+    pin."""
     pinned_state = pinned(state)
     if pinned_state is None:
         return ""
-    sides, metric = (engine.result(state), engine.result(pinned_state)), METRICS[state.metric]
-    here, there = sides
-    marks = [(s.device.key, f"b{s.scenario.batch}", s.scenario.precision, s.runtime.name) for s in sides]
-    differ = [place for place, (mine, its) in enumerate(zip(*marks, strict=True)) if mine != its]
-    if 0 in differ:  # software of its own is no other setting of another device
-        differ = [0, 1, *[2] * (2 in differ)]
-    names = (" ".join(mark[place] for place in differ or [1]) for mark in marks)
-    change = delta(metric.figure(here) / (metric.figure(there) or 1.0) - 1)
-    other = f" ({there.workload.name})" * (not is_comparable(here, there))
-    return f"{' vs '.join(names)}: {metric_word(state.metric)} {change}{other}"
+    sides = (state, pinned_state)
+    here, there = (METRICS[state.metric].figure(engine.result(side)) for side in sides)
+    texts = [(side.model, engine.device(side.on).key, *(text for text, _ in labels(side))) for side in sides]
+    names = [" ".join(word for word in texts[i] if word not in texts[1 - i]) or "default" for i in range(2)]
+    if names[0] == names[1]:
+        return "nothing differs from the pin"
+    return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(here / (there or 1.0) - 1)}"

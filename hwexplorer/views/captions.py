@@ -1,5 +1,6 @@
 """Captions: the subject of figures in words, with model, scenario, node and device."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -19,6 +20,13 @@ from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views import plain
 
 LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, without and with `settings`
+
+# Facts whose keys say too little in words.
+_FACT_WORDS = {
+    "active": "active power", "clocked idle": "clocked idle power", "idle": "idle power", "matrix": "matrix rate",
+    "process": "process node", "unpacking at once": "unpacking rate", "usable last level": "usable L2 share",
+    "vector": "vector rate",
+}  # fmt: skip
 
 
 def headline_of_state(state: State, settings: str = "") -> str:
@@ -127,16 +135,12 @@ def amount_of_one(value_j: float, unit: str) -> plain.Amount:
     return plain.Amount(value_j, "W" if unit == "s" else "J")
 
 
-def family_words(family: str) -> str:
-    """Return the name of a family of events for a narrow column."""
-    return family.removesuffix(" and control")
-
-
-def parameter_words(name: str) -> str:
-    """Return a fact or event in words, without the unit that its amount has: `clocked idle`, `tile mac`."""
+def fact_words(name: str) -> str:
+    """Return a fact or event in words, without the unit that its amount has: `clocked idle power`, `tile MAC`."""
     group, _, own = name.rpartition(".")
-    words = own if "_" in own or not group else f"{group}_{own}"  # several memories have a `read`
-    return change_words(words)
+    words = change_words(own if "_" in own or not group else f"{group}_{own}")  # several memories have a `read`
+    words = _FACT_WORDS.get(words, words).replace("bytes per clock", "rate").replace(" bytes per", " per")
+    return re.sub(r"\b(?:dram|l[123]|mac|flop|tdp|tlb|fifo|pe)\b", lambda match: match[0].upper(), words)
 
 
 def chain(names: Sequence[str], most: int = 12) -> str:

@@ -51,8 +51,8 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def evidence(self) -> str:
-        """The word for the evidence of its figures."""
-        return wording.evidence_word(self.run)
+        """The word for the evidence of its figures; `what if` for a device whose facts were changed."""
+        return "what if" if self.run.device.changes else wording.EVIDENCE[self.run.trust.level]
 
     @property
     def measured(self) -> str:
@@ -288,9 +288,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
         """Return the place of a value between the ends of a logarithmic axis, a fraction."""
         return log(min(max(value, least), most) / least) / (log(most / least) or 1.0)
 
-    factor, label = prefix_for(most, METRICS[metric].unit)
-    ends = (end / factor for end in (least, most))
-    axis = f"{' to '.join(fixed(end, min(decimals_for(end, 2), 3)) for end in ends)} {label}"
+    axis = " to ".join(quantity(end, METRICS[metric].unit, 2) for end in (least, most))
     columns = (
         Column("device", "  Device", role="text", keep=0),
         Column("runs", "Runs", role="text", keep=3, help="software and the format most multiply-accumulates run in"),
@@ -327,7 +325,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
 def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.CardFigure]:
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
     values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
-    candidates = [(1.0, "")] if not unit else [prefix_for(value, unit) for value in values]
+    candidates = [(1.0, "")] if not unit else [prefix_for(value * up, unit) for value in values for up in (1.0, 1e3)]
     forms = [
         (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) if value else "-" for value in values])
         for factor, label in sorted(set(candidates), reverse=True)

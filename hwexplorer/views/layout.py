@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 
 from analysis.document import Cell, Column
-from hardware.base.text import safe
+from hardware.base.text import quantity, safe
 from hwexplorer.text import number_format
 from hwexplorer.views import plain
 
@@ -147,7 +147,9 @@ class Measure(msgspec.Struct, frozen=True):
         number = value if isinstance(value, plain.NUMBERS) else None
         if role == "delta":
             return number_format.delta(number)
-        return plain.write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
+        if role == "quantity":
+            return quantity(number, number.unit if isinstance(number, plain.Amount) else self.column.unit)
+        return self.scale.cell(number)
 
 
 def is_amount(column: Column) -> bool:

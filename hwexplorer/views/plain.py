@@ -15,7 +15,7 @@ import msgspec
 from analysis.document import Cell, Column
 from analysis.estimate.causes import CAUSES
 from hardware.base.records import memoize
-from hardware.base.text import Unit, quantity
+from hardware.base.text import Unit
 
 
 class Band(str):
@@ -83,11 +83,6 @@ class Amount(float):
         amount = super().__new__(cls, value)
         amount.unit = unit
         return amount
-
-
-def write_amount(value: float | None, column: Column) -> str:
-    """Write a number of a column of quantities, in its own unit or the column's."""
-    return quantity(value, value.unit if isinstance(value, Amount) else column.unit)
 
 
 class Row(msgspec.Struct, frozen=True):

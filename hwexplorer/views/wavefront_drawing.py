@@ -20,7 +20,7 @@ _NONE, _TODO, _RUNNING, _DONE = (" ", "text"), (".", "dim"), ("▒", "warn"), ("
 _MOVING = ("█", "accent")  # a diagonal of values on their way through the cells
 _STREAMS = {"results": "inputs > v weights", "weights": "inputs > v sums", "inputs": "weights > v sums"}
 _LONGER = 1.05  # times its schedule that an operator takes, if it is said
-_NAMES = {"instructions and control": "instructions", "static power": "static", "operand delivery": "operands"}
+_NAMES = {"static power": "static", "operand delivery": "operands"}
 LEGEND = "█ done  ▒ running  . idle · phases: " + " ".join(f"{_GLYPHS[n]} {n}" for n in (START, FILL, STREAM, DRAIN))
 
 

@@ -293,6 +293,9 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "no row here has it" in screen_text(app)
     await pilot.press("escape")
     assert app.state.find == "layer3"
+    await pilot.press("/", "ctrl+u", *"xyz", "enter")
+    assert app.state.find == ""  # all rows are shown again, and the footer says why
+    assert "find xyz: no row here has it" in screen_text(app)
 
 
 # --- what is estimated ------------------------------------------------------------------------------------

@@ -104,9 +104,7 @@ class EventGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _name(row: EventRow | EventGroup) -> str:
-    if isinstance(row, EventGroup):
-        return captions.family_words(row.name)
-    return captions.parameter_words(f"{row.category}.{row.event}")
+    return row.name if isinstance(row, EventGroup) else captions.fact_words(f"{row.category}.{row.event}")
 
 
 def _by_cause(row: EventRow | EventGroup) -> plain.Stack:

@@ -18,6 +18,7 @@ from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
+from hwexplorer.views.captions import fact_words
 
 
 def estimate_unchanged(state: State) -> Estimate:
@@ -82,6 +83,8 @@ _CURVE = (
     Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="now, and the knee: past it a step gains less"),
 )  # fmt: skip
 COLUMNS = (
+    Column("parameter", "Parameter", role="text", keep=0, help="a fact of the device, or the energy of an event",
+           of=lambda knob: fact_words(knob.name)),
     *columns(tuning.KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
     Column("was", "Was", role="text", keep=1, help="change against the unchanged device",
@@ -96,7 +99,8 @@ COLUMNS = (
 def _curve_title(document: tuning.KnobReport) -> str:
     """Return the knob with the ends of its curve, which is empty until it is evaluated."""
     ends = [_short_amount(point.value, document.unit) for point in document.curve]
-    return f"{document.knob} from {ends[0]} to {ends[-1]}; past the knee a step gains less" if ends else document.knob
+    span = f" from {ends[0]} to {ends[-1]}; past the knee a step gains less" if ends else ""
+    return fact_words(document.knob) + span
 
 
 def _remarks(document: tuning.KnobReport, state: State) -> Iterator[str]:

@@ -77,7 +77,7 @@ def _settings(before: State, after: State) -> str:
 
 def summarize_pin(verdict: str, here: plain.Card, there: plain.Card) -> str:
     """Return the verdict against the pin with the change of each figure, since they may differ in direction:
-    `b2 vs b1 (pin): energy -39 %, rate +92 %, latency +4.1 %, EDP -37 %.`"""
+    `batch 2 vs batch 1 (pin): energy -39 %, rate +92 %, latency +4.1 %, EDP -37 %.`"""
     names, _, change = verdict.partition(": ")
     values = ((words.partition(" ")[2], name) for name, words, _ in _FIGURES)
     figures = [f"{word} {delta(getattr(here, name) / getattr(there, name) - 1)}" for word, name in values]

@@ -98,7 +98,7 @@ def matching_rows(table: plain.Table, text: str) -> tuple[int, ...]:
 @memoize(keep=4)
 def narrow_tree(table: plain.Table, text: str) -> tuple[plain.Table, str]:
     """Return the rows of a tree that match with all branches above them, and how many match with their share of the
-    whole: `14 of 49 rows, 23 %`. Raises RequestError for a wrong condition."""
+    whole: `14 of 49, 23 %`. Raises RequestError for a wrong condition."""
     index, places = plain.index_tree(table), matching_rows(table, text)
     found = {table.rows[place].key for place in places}
     above = set[str]().union(*map(index.ancestors, found))
@@ -106,7 +106,7 @@ def narrow_tree(table: plain.Table, text: str) -> tuple[plain.Table, str]:
     rows = tuple(
         msgspec.structs.replace(row, has_children=row.key in above) for row in table.rows if row.key in found | above
     )
-    return msgspec.structs.replace(table, rows=rows), f"{len(found)} of {len(table.rows)} rows, {percent(share)}"
+    return msgspec.structs.replace(table, rows=rows), f"{len(found)} of {len(table.rows)}, {percent(share)}"
 
 
 Box = tuple[int, int, int, int]  # x, y, width, height
