@@ -154,10 +154,8 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
         rate = _class_rates(setup, "compute", "vector" if on_vector else "")[demand.op_class]
         is_scaled = name in library.scaling_ops and not (on_vector and name in library.unpack_rows)
         if unpack_ops is not None and not _converts_weights(setup):
-            has_own = f"{name}_packed" in runtime.compute
-            packed: Floats | float = _class_rates(setup, "compute", "packed")[demand.op_class] if has_own else rate
-            packed = _scaled_share(setup) if is_scaled else packed
-            rate = np.where(unpack_ops > 0, packed, rate)
+            own = _class_rates(setup, "compute", "vector" if on_vector else setup.plan.weights)[demand.op_class]
+            rate = np.where(unpack_ops > 0, _scaled_share(setup) if is_scaled else own, rate)
         if is_scaled and setup.plan.contraction[1] == "fp4":  # an instruction multiplies two blocks with their scales
             rate = np.where(demand.op_class == OpClass.GEMM, _scaled_share(setup), rate)
         if (side := library.expert_block_rows.get(name)) and not on_vector:

@@ -157,7 +157,8 @@ def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool
     precision = parse(name)
     kernels = () if precision.is_strict else kernels
     asked = precision.weights
-    products = _products(device, precision.multiplied, kernels)
+    has_own = not FORMATS[asked].is_unit and format_rule(device, kernels, asked, "contraction") is not None
+    products = _products(device, asked if has_own else precision.multiplied, kernels)
     convolution, contraction = ((product.unit, product.form) for product in products)
     if precision.is_uniform:
         stored = weights = cache = _stored_format(device, asked, products[1])
@@ -173,6 +174,7 @@ def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool
     rule = format_rule(device, kernels, precision.multiplied, "contraction")
     kept = stored if precision.is_uniform else rule.wide_format or precision.kept if rule else precision.kept
     operand = stored
+    between = stored if has_own else between  # activations are rounded for products alone
     if between and FORMATS[contraction[1]].bits < FORMATS[between].bits:
         operand = stored if precision.is_uniform else contraction[1]
         stored, kept = between, WIDE if precision.is_uniform else kept

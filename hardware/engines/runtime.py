@@ -324,8 +324,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     starts_calls: bool = True  # False where the work of the host is taken out of an estimate
     sequence_s: SourcedValue = exact_value(0.0)  # more wait for each sequence
 
-    # Products and memory, by class of software, and for a kind of work where it differs: `gpu_packed` for packed
-    # weights, `gpu_vector` on vector units, `gpu_narrow` for values narrower than 32 bits.
+    # Products and memory, by class of software, and where they differ: `gpu_packed` for packed weights, `gpu_int8` for
+    # weights of a format, `gpu_vector` on vector units, `gpu_narrow` for values narrower than 32 bits.
     products: str = "default"  # the library of products
     compute: dict[str, dict[str, SourcedValue]] = {}  # multiplies the efficiency of products by operator class
     bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class

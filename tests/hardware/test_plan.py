@@ -49,9 +49,8 @@ def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
         assert bool(result.marks) == deviates(result), (precision, result)
         text = " ".join(result.marks)
         assert "\n" not in text
-        for format_ in (
-            {result.convolution[1], result.contraction[1]} - {parse(precision).weights} if result.marks else ()
-        ):
+        others = {result.convolution[1], result.contraction[1]} - {parse(precision).weights}
+        for format_ in others if result.marks else ():
             assert format_ in text, f"{name} {precision}: the mark does not name {format_}: {text}"
 
 
@@ -160,6 +159,11 @@ def test_no_runtime_runs_what_the_table_forbids() -> None:
                     rule = format_rule(device, runtime.formats, run, kind)
                     assert rule is None or run in rule.runs, (device.id, name, precision, kind, run)
                     assert (_, run) in device.peaks
+
+
+def test_openvino_rounds_activations_where_only_lanes_multiply() -> None:
+    plans = [make_plan(load_device(name), "w4a16", runtimes()["openvino_gpu"]) for name in ("arc_155h", "arc_140v")]
+    assert [(each.operand, each.stored) for each in plans] == [("int8", "fp16"), ("fp16", "fp16")]
 
 
 @pytest.mark.parametrize("name", ["a100_sxm4_40gb", "rtx_3060", "t4", "h100_sxm"])
