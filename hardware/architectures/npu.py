@@ -341,31 +341,31 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if not _streams(device):
         return seconds
-    is_input = (demand.transfers.previous < 0) & (demand.transfers.role == READ)
-    entering = demand.per_kernel(demand.per_op(demand.transfers.size_bytes * is_input))
-    return np.maximum(seconds, entering / (device.input_bytes_per_clock * device.clock_hz))
+    entering = demand.per_op(demand.transfers.size_bytes * (demand.transfers.previous < 0), READ)
+    rows = np.sqrt(entering * demand.batch / _COLOURS) * demand.is_convolution  # of square images
+    cycles = np.maximum(entering / device.input_bytes_per_clock, rows * device.values["input_row_cycles"])
+    return np.maximum(seconds, demand.per_kernel(cycles) / device.clock_hz)
 
 
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
-    """Place kernels in contexts. Pack weights into fewer bits if a model does not fit otherwise and has no attention;
+    """Place kernels in contexts. Pack weights into fewer bits if a model does not fit otherwise and mainly convolves;
     share units among layers by `work_s` (k,)."""
     weight_bytes, most_layers = _weight_bytes(demand), int(min(device.layers_at_once, usable))
     model = demand.model
     whole_model, is_long = np.bincount(model, weight_bytes)[model], (np.bincount(model) > most_layers)[model]
-    bytes_each = demand.right_bytes
-    narrowest = bytes_each[demand.macs > 0].min(initial=1.0) if isinstance(bytes_each, np.ndarray) else bytes_each
-    packing = max(device.weight_packing, _LEAST_BYTES / float(narrowest))
-    attends = np.bincount(model, demand.per_kernel(demand.is_attention.astype(float)))[model] > 0
-    stored = np.where(~attends & (is_long | (whole_model > _room(device))), min(packing, 1.0), 1.0)
-    nominal = device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE]
+    narrowest = float(np.broadcast_to(demand.right_bytes, demand.n)[demand.macs > 0].min(initial=1.0))
+    packing = max(device.weight_packing, _LEAST_BYTES / narrowest)
+    convolved = demand.per_kernel(np.where(demand.is_convolution, demand.macs, -demand.macs))  # less other products
+    is_packed = (np.bincount(model, convolved)[model] > 0) & (is_long | (whole_model > _room(device)))
+    stored = np.where(is_packed, min(packing, 1.0), 1.0)
     room = Room(
         weight_bytes=_room(device),
         layers=most_layers,
         switch_s=device.context_switch_s,
-        byte_s=1.0 / (device.memory_bandwidth * float(nominal)),
+        byte_s=1.0 / (device.memory_bandwidth * float(device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE])),
     )
-    nominal_s = {"need_s": steps.need_s[0], "least_s": steps.least_s[0]}
-    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, **nominal_s)
+    need_s, least_s = steps.need_s[0], steps.least_s[0]  # nominal
+    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=need_s, least_s=least_s)
     context = contexts(demand, layers, room)
     begins = starts(context)
     contexts_of = np.bincount(model[begins])[model]
@@ -434,8 +434,7 @@ def _tiling(demand: Demand, device: Device, placed: Placement) -> Tiling:
     g, _, n, k = demand.gemm
     tiled = (demand.macs > 0) & (g > 0)
     units = np.maximum(placed.units[demand.kernel], 1.0)
-    blocks = np.where(tiled, g * np.ceil(n / device.array_columns) * np.ceil(k / device.array_rows), 0.0)
-    blocks = np.where((demand.macs > 0) & ~tiled, 1.0, blocks)
+    blocks = np.where(tiled, g * np.ceil(n / device.array_columns) * np.ceil(k / device.array_rows), demand.macs > 0)
     side_m, side_n = tiled * device.array_rows, tiled * device.array_columns
     return Tiling(np.zeros(demand.n), blocks, np.ceil(blocks / units), units, side_m, side_n, np.ones(demand.n))
 
@@ -503,6 +502,7 @@ def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mappin
 
 _ROUNDING = 1e-6  # of a unit
 _LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
+_COLOURS = 3.0  # values of a pixel
 
 ARCHITECTURE = Architecture(
     id="npu",

@@ -37,8 +37,7 @@ def test_rates_are_those_that_makers_publish() -> None:
 @pytest.mark.parametrize(("on", "typical_w"), [("hailo8", 2.5), ("hailo8l", 1.5), ("hailo10h", 2.5)])
 def test_power_is_about_what_makers_call_typical(on: str, typical_w: float) -> None:
     power = [run(model, on, 8).average_power_w for model in ("resnet50", "mobilenet_v2", "regnet_x_1_6gf")]
-    assert typical_w / 1.4 < min(power)
-    assert max(power) < typical_w * 1.4
+    assert typical_w / 1.4 < min(power) <= max(power) < typical_w * 1.4
 
 
 def test_what_fits_is_loaded_once() -> None:
@@ -57,9 +56,9 @@ def test_what_fits_is_loaded_once() -> None:
 def test_transformers_keep_eight_bits() -> None:
     """Convolutional networks that do not fit are packed to 0.7 of 8 bits; the Hailo Model Zoo leaves that off for
     transformers, whose loads and products together give 21 and 60 images/s at batches of 1 and 8."""
-    packed, wide = (run(model, "hailo8l").run.mapping.traffic.weight_read.sum() for model in ("resnet50", "vit_b_16"))
-    assert packed < 0.75 * 25.6e6
-    assert wide > 0.95 * 86e6
+    for model, least, most in (("resnet50", 0.5, 0.75), ("vit_b_16", 0.95, 1.05), ("swin_t", 0.95, 1.05)):
+        result = run(model, "hailo8l")
+        assert least < result.run.mapping.traffic.weight_read.sum() / result.workload.parameters < most
     for batch, rate in ((1, 21), (8, 60)):
         assert run("vit_b_16", "hailo8l", batch).throughput_per_s == pytest.approx(rate, rel=0.2)
 
@@ -159,12 +158,9 @@ def test_weights_of_every_layer_are_read_at_the_rate_of_products() -> None:
 
 def test_weights_of_4_bits_are_as_quick_as_their_bytes() -> None:
     """Arrays multiply them: decoding is not slower than in 8 bits, and takes less memory traffic."""
-    device = load_device("rk3576_npu")
-    narrow, wide = (
-        estimate(load_once("tinyllama_1_1b:decode,kv=64"), device, Scenario(1, precision))
-        for precision in ("w4a16", "w8a8")
-    )
-    assert narrow.latency_s < 0.8 * wide.latency_s
+    device, model = load_device("rk3576_npu"), load_once("tinyllama_1_1b:decode,kv=64")
+    narrow_s, wide_s = (estimate(model, device, Scenario(1, each)).latency_s for each in ("w4a16", "w8a8"))
+    assert narrow_s < 0.8 * wide_s
 
 
 LAYER_BY_LAYER = "snapdragon_8_gen_3_npu"
