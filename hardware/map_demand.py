@@ -148,23 +148,23 @@ def _converts_weights(setup: Setup) -> bool:
 def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
     """Return the rates of the runtime's products, except for those of one row, and what unpacks their weights."""
     device, runtime, library = setup.device, setup.runtime, setup.products
-    name, on_vector = device.software_class, setup.plan.contraction[0] == "vector"
+    name, family, on_vector = device.software_class, device.architecture, setup.plan.contraction[0] == "vector"
     m, unpack_ops, values = demand.gemm[1], demand.unpack_ops, dict[str, Any]()
     if runtime.compute:
         rate = _class_rates(setup, "compute", "vector" if on_vector else "")[demand.op_class]
-        is_scaled = name in library.scaling_ops and not (on_vector and name in library.unpack_rows)
+        is_scaled = family in library.scaling_ops and not (on_vector and name in library.unpack_rows)
         if unpack_ops is not None and not _converts_weights(setup):
             own = _class_rates(setup, "compute", "vector" if on_vector else setup.plan.weights)[demand.op_class]
             rate = np.where(unpack_ops > 0, _scaled_share(setup) if is_scaled else own, rate)
         if is_scaled and setup.plan.contraction[1] == "fp4":  # an instruction multiplies two blocks with their scales
             rate = np.where(demand.op_class == OpClass.GEMM, _scaled_share(setup), rate)
-        if (side := library.expert_block_rows.get(name)) and not on_vector:
+        if (side := library.expert_block_rows.get(family)) and not on_vector:
             rate = np.where(demand.is_expert, rate * _filled(demand, setup, side), rate)
         values["product_rate"] = np.where(m > 1, rate, 1.0)
     if unpack_ops is None:
         return values
-    if on_vector and name in library.unpack_ops_factor:
-        unpack_ops = unpack_ops * library.unpack_ops_factor[name].value
+    if on_vector and (factor := library.unpack_ops_factor.get(family)):
+        unpack_ops = unpack_ops * factor.value
     if rows := library.unpack_rows.get(name):
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.constants.unpack_rows), 1.0)
         unpack_ops = unpack_ops * np.maximum(again, 1.0)
@@ -190,7 +190,7 @@ def _scaled_share(setup: Setup) -> float:
     device, plan, library = setup.device, setup.plan, setup.products
     rate = device.mac_rate(*plan.contraction) * setup.product_share
     blocks = 2.0 if plan.contraction[1] == "fp4" else 1.0
-    lane_ops = library.scaling_ops[device.software_class].value / blocks
+    lane_ops = library.scaling_ops[device.architecture].value / blocks
     lane_ops /= cast(GpuConstants, device.arch.constants).scaled_block
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 

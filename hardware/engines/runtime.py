@@ -96,7 +96,7 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
     weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
     one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format. Rows of
-    each expert are in blocks of `expert_block_rows`."""
+    each expert are in blocks of `expert_block_rows`. It, `scaling_ops` and `unpack_ops_factor` are by architecture."""
 
     source: str
     base: str = ""
