@@ -109,9 +109,9 @@ def test_a_detector_takes_the_image_size_of_a_row() -> None:
     assert large.demand.macs.sum() == pytest.approx(4.0 * small.demand.macs.sum(), rel=0.01)
 
 
-def test_rows_of_a_source_are_read_as_what_ran() -> None:
-    built = interpret_row({**BASE, "source": "timm results", "model": "vgg11", "latency_ms": "1"})
-    assert (built.model, built.family) == ("timm:vgg11", "vgg")
+def test_a_row_that_lists_tf32_apart_ran_in_fp32() -> None:
+    row = {**BASE, "precision": "fp32", "latency_ms": "1", "note": "mean; TF32 listed apart"}
+    assert interpret_row(row).scenario.precision == "fp32_strict"
 
 
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:
