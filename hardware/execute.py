@@ -366,12 +366,12 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
 
 
 def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
-    """Return the seconds in which each kernel starts and ends on the device, (k,), and the part of them that follows
-    the device's clock."""
+    """Return the seconds in which each kernel starts and ends, (k,), and those of them that follow the clock, (k,)."""
     device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
     cycles = np.where(starts.is_light, device.arch.constants.light_launch, 1.0) * cycles_s
-    times = starts.parts * setup.runtime.launch.value * setup.slower
+    early = setup.runtime.early_launch.value if device.has_bulk_instructions else 1.0
+    times = starts.parts * setup.runtime.launch.value * early * setup.slower
     return seconds * times, np.minimum(cycles, seconds) * times
 
 

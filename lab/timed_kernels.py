@@ -189,6 +189,7 @@ def _read_operator(row: Cells) -> TimedKernels:
         "uses": (KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library),),
         "dispatch": exact_value(extra.get("dispatch", 0.0)),
         "prompt_dispatch": exact_value(0.0),
+        "early_launch": exact_value(1.0),
         "library_collectives": engine not in runtimes(),
     }
     attended = multiplied if cache and multiplied in FORMATS else ""

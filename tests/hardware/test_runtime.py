@@ -33,7 +33,8 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     assert set(runtime.work) <= set(WORK)
     products = [share for shares in runtime.compute.values() for share in shares.values()]
     host = (runtime.dispatch, *runtime.dispatch_on.values(), runtime.launch, runtime.call_s, runtime.sequence_s)
-    for ends in (*host, *products, *runtime.product_library.unpack_rows.values(), *runtime.streaming.values()):
+    kernels = (*products, *runtime.product_library.unpack_rows.values(), *runtime.streaming.values())
+    for ends in (*host, runtime.early_launch, *kernels):
         assert 0 <= ends.low <= ends.value <= ends.high
         assert ends.source or ends.low == ends.high in (0.0, 1.0)
     assert all(0 < share.high <= 1 for share in runtime.streaming.values())
@@ -41,9 +42,8 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     for on, shares in runtime.compute.items():
         usual = software[max((name for name in software if on.startswith(name)), key=len)].compute
         for kind, share in shares.items():
-            assert 0 < share.high * usual.get(kind, (1.0,))[0] <= 1, (
-                "a library may be better than most, never than the unit"
-            )
+            # A library may be better than most, never than the unit.
+            assert 0 < share.high * usual.get(kind, (1.0,))[0] <= 1
 
 
 def test_every_device_has_something_that_one_would_deploy() -> None:
