@@ -70,9 +70,9 @@ class Exchanges(Values, frozen=True, kw_only=True):
 class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The part of a demand that is the same at every batch: kernels and transfers.
 
-    `kernel`, `head`, `op_class` and `n_kernels` are as in Demand; `weights` are the values of all weights that are
-    read; `elements` (n, m) counts the elements that each operator writes; `begins`, `prompts`, `dispatched` and
-    `parts` (n,) are those of Calls. `times` (k,) is how often kernels of merged layers run, None without these."""
+    `kernel`, `head`, `op_class` and `n_kernels` are as in Demand, `begins`, `prompts`, `dispatched` and `parts` (n,) in
+    Calls; `weights` are the values of all weights that are read; `elements` (n, m) counts what each operator writes.
+    `times` (k,) is how often kernels of merged layers run or None, `body` how many run for each part of a batch."""
 
     op_class: Ints
     kernel: Ints
@@ -87,6 +87,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dispatched: Floats
     parts: Floats
     times: Floats | None
+    body: int
 
 
 def usual_joins(workload: Workload, execution: str) -> str:
@@ -238,7 +239,12 @@ def structure(workload: Workload, execution: str) -> Structure:
     numel = np.concatenate([ops.in_numel, tensors.numel])  # of each input of an operator, then of each tensor
     written = np.zeros((n, len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(n), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
-    moves = _moves(workload, walk.rows, numel)
+    times, body = None, 0
+    if workload.repeats is not None and workload.kind != "request":
+        times = np.ones(len(runs))
+        times[kernel] = workload.repeats @ workload.value_at(batch=1)
+        body = 0 if workload.training is None else int(np.flatnonzero(times > 1.0)[-1]) + 1
+    moves = _moves(workload, walk.rows, numel, body)
     inside = np.array([t for _, t, _ in walk.local], dtype=np.intp)
     return Structure(
         op_class=walk.op_class,
@@ -260,23 +266,17 @@ def structure(workload: Workload, execution: str) -> Structure:
         prompts=_prompts(workload),
         dispatched=facts.dispatches(workload, awaits=execution == "awaited"),
         parts=walk.parts,
-        times=_times(workload, kernel),
+        times=times,
+        body=body,
     )
 
 
-def _times(workload: Workload, kernel: list[int]) -> Floats | None:
-    if workload.repeats is None or workload.kind == "request":
-        return None
-    times = np.ones(max(kernel) + 1)
-    times[kernel] = workload.repeats @ workload.value_at(batch=1)
-    return times
-
-
-def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
+def _moves(workload: Workload, rows: list[_Move], numel: Floats, body: int) -> Moves:
     columns = zip(*rows, strict=True) if rows else [()] * 7
     op, role, row, tensor, kernel, previous, wraps = map(list[Any], columns)
-    # A weight that several kernels read was last touched by the last of them, one inference ago.
+    # A weight that several kernels read was last touched by the last of them, one inference or part of a batch ago.
     last = dict(zip(tensor, kernel, strict=True))
+    last |= {t: k for t, k in zip(tensor, kernel, strict=True) if k < body}
     touched = [last[t] if wrap else before for t, before, wrap in zip(tensor, previous, wraps, strict=True)]
     return Moves(
         op=np.array(op, dtype=np.int32),
@@ -294,8 +294,7 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
 def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
     """Return 1 where a call of the model begins: at its first kernel, and at the first of each repeated part."""
     begins = np.zeros(workload.n_operators)
-    if runs:
-        begins[runs[0][0]] = 1.0
+    begins[[run[0] for run in runs[:1]]] = 1.0
     if workload.kind == "request" and workload.repeats is not None:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
         begins[1:][changes] = 1.0
@@ -424,6 +423,7 @@ def _distances(s: Structure, moved: Floats) -> Floats:
         passed = np.concatenate([[0.0], np.cumsum(each * s.times)])
         is_once = (s.times[moves.kernel] == 1) & (s.times[moves.previous] == 1)
         distance, total = np.where(is_once, passed[last] - passed[first], distance), passed[-1]
+        total = np.where(moves.kernel < s.body, until[s.body], total)
     distance = np.where(moves.wraps, total - distance, distance)
     return np.where(moves.previous < 0, np.inf, np.maximum(distance, 0.0))
 

@@ -80,6 +80,8 @@ def train(step: Step, forward: Workload) -> Workload:
         from analysis.model.transformer.transformer_workload import build
 
         forward = build(model.text, model.config, msgspec.structs.replace(model.run, phase=TRAIN, kv=0))
+    elif isinstance(model, Spec) and model.is_captured:  # some have heads in training alone
+        forward = _read(_shipped_path(model, f"-{TRAIN}")) or forward
     words = (*forward.words[:-1], str(step)) if forward.asked else ()
     renamed = msgspec.structs.replace(forward, name=step.label, asked=words)
     return training_step(renamed, step.training, True)
@@ -105,8 +107,8 @@ def _find_capture(spec: Spec) -> Workload | None:
     return None
 
 
-def _shipped_path(spec: Spec) -> Path:
-    return _SHIPPED / spec.capture_name.replace(_SUFFIX, targets.SHIPPED)
+def _shipped_path(spec: Spec, phase: str = "") -> Path:
+    return _SHIPPED / spec.capture_name.replace(_SUFFIX, phase + targets.SHIPPED)
 
 
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:

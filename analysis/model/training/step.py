@@ -18,7 +18,7 @@ import numpy as np
 from analysis.model.ir import workload as ir
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload, base_name
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.training.tape import FP32, INDEX, Op, Tape, with_scores
+from analysis.model.training.tape import FP32, INDEX, Tape, with_scores
 from analysis.model.training.training_request import PATH, Training
 from hardware.base import file_access
 from hardware.base.records import memoize
@@ -109,12 +109,10 @@ def saved_tensors(step: Workload) -> ir.Ints:
     storage; the inputs are among them."""
     ops, tensors = step.operators, step.tensors
     start = next(i for i, path in enumerate(ops.path) if path.startswith(BACKWARD))
-    size = (tensors.numel @ step.value_at(**dict.fromkeys(step.dims, 2))).tolist()
-    kept: dict[int, int] = {}
-    for t in dict.fromkeys(ops.in_tensor[ops.in_ptr[start] :].tolist()):
-        if tensors.role[t] in (ACTIVATION, INPUT) and tensors.producer[t] < start:
-            root = int(tensors.storage[t])
-            kept[root] = max(kept.get(root, t), t, key=size.__getitem__)
+    read = np.unique(ops.in_tensor[ops.in_ptr[start] :])
+    read = read[np.isin(tensors.role[read], (ACTIVATION, INPUT)) & (tensors.producer[read] < start)]
+    rising = read[np.argsort(tensors.numel[read] @ step.value_at(**dict.fromkeys(step.dims, 2)))]
+    kept = dict(zip(tensors.storage[rising].tolist(), rising.tolist(), strict=True))  # the last of each storage
     return np.array(sorted(kept.values()), dtype=np.int32)
 
 
@@ -142,18 +140,12 @@ class _Writer(Tape):
 
     def __init__(self, forward: Workload, training: Training, is_narrow: bool) -> None:
         super().__init__(forward)
-        ops, self.forward, self.training = forward.operators, forward, training
+        ops, self.training = forward.operators, training
         self.is_narrow = is_narrow and training.masters != "none"
         self.autocast = self.is_narrow and training.masters == "autocast"
-        ins, outs, reads, writes = (x.tolist() for x in (ops.in_ptr, ops.out_ptr, ops.in_tensor, ops.out_tensor))
-        rows = range(forward.n_operators)
-        self.reads: list[dict[int, Floats]] = [
-            dict(zip(reads[ins[i] : ins[i + 1]], ops.in_numel[ins[i] : ins[i + 1]], strict=True)) for i in rows
-        ]
-        self.writes: list[list[int]] = [writes[outs[i] : outs[i + 1]] for i in rows]
         self.copies: dict[int, int] = {}  # of weights in 16 bits
-        self.read_as: list[dict[int, int]] = [{} for _ in rows]  # what operator i reads in place of a tensor
-        self.saved: list[list[int]] = [[] for _ in rows]
+        self.read_as: list[dict[int, int]] = [{} for _ in self.reads]  # what operator i reads in place of a tensor
+        self.saved: list[list[int]] = [[] for _ in self.reads]
         self.again: dict[int, int] = {}  # tensors that are computed again
         self.grads: dict[int, list[tuple[int, Floats]]] = {}
         self.of_attention: set[int] = set()
@@ -175,13 +167,12 @@ class _Writer(Tape):
 
     def _find_trained(self) -> set[int]:
         """Return the tensors that have a gradient: weights, and what follows from them."""
-        kinds, macs = self.forward.operators.kind, self.forward.operators.macs
-        without = _table()["steps"]["without_gradient"].split()
+        kinds, macs, without = self.forward.operators.kind, self.forward.operators.macs, _table()["without_gradient"]
         weights = (t for t, each in enumerate(self.tensors) if each.role == WEIGHT and each.is_float)
         found = set() if self.training.lora else set(weights)
         for i, reads in enumerate(self.reads):
             adapts = self.training.lora and macs[i].any() and self._is_adapted(i)
-            if (adapts or not found.isdisjoint(reads)) and kinds[i] not in without:
+            if (adapts or not found.isdisjoint(reads)) and kinds[i] not in without.split():
                 found.update(t for t in self.writes[i] if self.tensors[t].is_float)
         return found
 
@@ -219,7 +210,7 @@ class _Writer(Tape):
                 sums = self.tensor(size, f"{path}.statistics", FP32)
                 flops = self.tensors[first].numel * 3.0
                 self.add(f"{path}.statistics", kind, [first], [sums], flops=flops)
-            self.append(self._forward_op(i, path))
+            self._write_forward_op(i, path)
             self._widen_results(i)
             self.saved[i] = [self.read_as[i].get(t, t) for t in self._saved_by(i)]
             if kind == "max_pool":
@@ -248,14 +239,9 @@ class _Writer(Tape):
             for later in self.tensors[t:]:
                 later.storage = t if later.storage == old else later.storage
 
-    def _forward_op(self, i: int, path: str) -> Op:
-        ops = self.forward.operators
-        reads = [(self._now(self.read_as[i].get(t, t)), amount) for t, amount in self.reads[i].items()]
-        return Op(
-            path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], macs=ops.macs[i],
-            flops=ops.flops[i], special=ops.special[i], gemm=ops.gemm[i], reads=reads,
-            writes=[self._now(t) for t in self.writes[i]], has_rule=bool(ops.has_rule[i]),
-        )  # fmt: skip
+    def _write_forward_op(self, i: int, path: str) -> None:
+        reads = {self._now(self.read_as[i].get(t, t)): amount for t, amount in self.reads[i].items()}
+        self.forward_op(i, path, reads, [self._now(t) for t in self.writes[i]])
 
     def _now(self, t: int) -> int:
         """Return the tensor that holds a value: the newest copy of one that is computed again."""
@@ -269,21 +255,27 @@ class _Writer(Tape):
         return ops.kind[i] in wide or base_name(ops.target[i])[0] in wide
 
     def _cast_operands(self, i: int, path: str) -> dict[int, int]:
-        """Write the casts of autocast before a forward operator. Return what it reads in place of its arguments."""
+        """Write the casts of autocast before a forward operator, and the copies of parts of tensors that a matmul lays
+        out in rows. Return what it reads in place of its arguments."""
         cast: dict[int, int] = {}
         is_cast_wide = self.autocast and self._is_widened(i) and self.forward.operators.kind[i] not in _NORMS
-        for t in self.reads[i] if self.autocast or self.training.zero == 3 else ():
+        is_matmul = base_name(self.forward.operators.target[i])[0] == "matmul"
+        for t, numel in self.reads[i].items():
             each, name = self.tensors[t], f"{path}.cast{len(cast) or ''}"
+            is_narrowed = self.autocast and self._is_narrowed(i) and each.is_float
             if t in self.copies and self.training.zero == 3:
                 cast[t] = self.copies[t]
-            elif self._is_narrowed(i) and each.is_float and each.role == WEIGHT:
+            elif is_narrowed and each.role == WEIGHT:
                 if t not in self.copies:
                     self.copies[t] = self.cast(t, name, 0)
                 cast[t] = self.copies[t]
-            elif self._is_narrowed(i) and each.fixed == FP32 and each.is_float:
+            elif is_narrowed and each.fixed == FP32:
                 cast[t] = self.cast(t, name, 0)
             elif is_cast_wide and each.role == ACTIVATION and each.is_float and not each.fixed:
                 cast[t] = self.cast(t, name, FP32)
+            elif is_matmul and each.role == ACTIVATION and self.is_less(numel, each.numel):
+                cast[t] = self.add(name, "copy", [t], [self.tensor(numel, name, each.fixed)])
+                self.ops[-1].reads = [(t, numel)]
         return cast
 
     def _widen_results(self, i: int) -> None:
@@ -311,13 +303,9 @@ class _Writer(Tape):
 
     def _saves(self, i: int) -> str:
         """Return what the gradients of operator i read: `input`, `result`, `operands`, `indices` or `nothing`."""
-        ops, table = self.forward.operators, _table()["saved"]
-        name, in_place = base_name(ops.target[i])
-        for word in (f"{name}_" * in_place, name, ops.kind[i]):
-            for what, names in table.items():
-                if word and word in names.split():
-                    return str(what)
-        return "input"
+        (name, in_place), kind = base_name(self.forward.operators.target[i]), self.forward.operators.kind[i]
+        saved = {word: str(what) for what, names in _table()["saved"].items() for word in names.split()}
+        return next((saved[word] for word in (f"{name}_" * in_place, name, kind) if word in saved), "input")
 
     def _saved_by(self, i: int) -> list[int]:
         """Return the tensors that the gradients of operator i read beside gradients."""
@@ -338,6 +326,8 @@ class _Writer(Tape):
             return self.writes[i][:1]
         if saves == "mask":
             return self.writes[i][1:]
+        if saves == "arguments":
+            return list(self.reads[i])
         if saves == "indices":
             return [t for t in self.reads[i] if not self.tensors[t].is_float]
         if ops.kind[i] in _NORMS:
@@ -387,12 +377,12 @@ class _Writer(Tape):
             path = f"{BACKWARD}.{self.forward.operators.path[i]}.again"
             for t, new in self.read_as[i].items():
                 if t in made and (i in kept or new in self.saved[i]):
-                    numel = self.tensors[t].numel
+                    numel = self.tensors[new].numel
                     self.add(f"{path}.cast", "cast", [self._now(t)], [renew(new, path)], flops=numel)
             if i in kept:
                 for t in self.writes[i]:
                     renew(t, path)
-                self.append(self._forward_op(i, path))
+                self._write_forward_op(i, path)
 
     def _write_gradient(self, i: int, path: str) -> None:
         ops, kind = self.forward.operators, self.forward.operators.kind[i]

@@ -2,6 +2,7 @@
 forward pass."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -52,7 +53,7 @@ class Tape:
     """The operators and tensors written so far; tensors of the forward pass keep their numbers."""
 
     def __init__(self, forward: Workload) -> None:
-        tensors = forward.tensors
+        ops, tensors, self.forward = forward.operators, forward.tensors, forward
         self.zero, self.one = np.zeros((2, len(forward.monomials)))
         self.one[forward.monomials.index((0,) * len(forward.dims))] = 1.0
         self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
@@ -62,6 +63,17 @@ class Tape:
             StepTensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)
         ]
         self.ops: list[Op] = []
+        ins, outs, reads, writes = (x.tolist() for x in (ops.in_ptr, ops.out_ptr, ops.in_tensor, ops.out_tensor))
+        self.reads: list[dict[int, Floats]] = [
+            dict(zip(reads[a:b], ops.in_numel[a:b], strict=True)) for a, b in pairwise(ins)
+        ]
+        self.writes: list[list[int]] = [writes[a:b] for a, b in pairwise(outs)]
+
+    def forward_op(self, i: int, path: str, reads: dict[int, Floats], writes: list[int]) -> None:
+        """Add operator i of the forward pass, with these tensors."""
+        ops, names = self.forward.operators, ("kind", "target", "module_type", "macs", "flops", "special", "gemm")
+        values = {name: getattr(ops, name)[i] for name in names}
+        self.append(Op(path=path, reads=list(reads.items()), writes=writes, has_rule=bool(ops.has_rule[i]), **values))
 
     def tensor(self, numel: Floats, name: str, fixed: int = 0, storage: int = -1, role: int = ACTIVATION) -> int:
         """Add a tensor; one with a `storage` overwrites another."""
@@ -159,18 +171,11 @@ def with_scores(forward: Workload) -> Workload:
     """Return a forward pass whose attention stores all scores: a product, softmax, dropout and a second product, as
     PyTorch computes attention that drops weights."""
     ops, tape = forward.operators, Tape(forward)
-    edges, results = ops.in_ptr.tolist(), ops.out_ptr.tolist()
-    for i, path in enumerate(ops.path):
-        reads = list(
-            zip(ops.in_tensor[edges[i] : edges[i + 1]].tolist(), ops.in_numel[edges[i] : edges[i + 1]], strict=True)
-        )
-        writes = ops.out_tensor[results[i] : results[i + 1]].tolist()
+    for i, (path, reads, writes) in enumerate(zip(ops.path, tape.reads, tape.writes, strict=True)):
         if ops.kind[i] != "attention" or len(reads) not in (1, 3):
-            amounts = {name: getattr(ops, name)[i] for name in ("macs", "flops", "special", "gemm")}
-            tape.append(Op(path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], **amounts,
-                           reads=reads, writes=writes, has_rule=bool(ops.has_rule[i])))  # fmt: skip
+            tape.forward_op(i, path, reads, writes)
             continue
-        scores, (query, key, value) = ops.special[i], [t for t, _ in reads] * (3 // len(reads))  # one may hold all
+        scores, (query, key, value) = ops.special[i], list(reads) * (3 // len(reads))  # one may hold all
         half = {"macs": ops.macs[i] / 2.0, "flops": ops.macs[i], "target": "aten.matmul.default"}
         raw, shares, kept = (tape.tensor(scores, f"{path}.{leaf}") for leaf in ("scores", "softmax", "dropout"))
         mask = tape.tensor(scores, f"{path}.mask", 1)
@@ -185,6 +190,5 @@ def with_scores(forward: Workload) -> Workload:
         tape.add(path, "matmul", [kept, value], writes, gemm=ops.gemm[i][[0, 1, 3, 2]], **half)
     outputs = np.flatnonzero(forward.tensors.is_output)
     plain = tape.workload(forward, outputs.tolist())
-    is_output = np.zeros(len(plain.tensors.name), dtype=np.bool_)
-    is_output[outputs] = True
+    is_output = np.isin(np.arange(len(plain.tensors.name)), outputs)
     return msgspec.structs.replace(plain, tensors=msgspec.structs.replace(plain.tensors, is_output=is_output))
