@@ -216,7 +216,9 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
     clock_hz, stated = device.vector_clock_hz, device.file.facts
     before = 1.0
     if event.is_by_time:  # a device file states active power at the clock of the file
-        before = device.voltage_at(clock_hz * stated["clock_hz"].value / device.clock_hz)
+        usual = device.without_added or device  # a higher clock of the lanes alone raises the voltage of all
+        per_clock = min(clock_hz / device.clock_hz, usual.vector_clock_hz / usual.clock_hz)
+        before = device.voltage_at(stated["clock_hz"].value * per_clock)
     scale = (device.voltage_at(clock_hz) / before) ** 2
     if scale == 1.0:
         return value, source

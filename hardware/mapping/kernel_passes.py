@@ -37,6 +37,7 @@ from hardware.mapping.common import (
     memory_seconds_of,
     tile_menu,
     usable_last_level_bytes,
+    vector_seconds,
 )
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -64,13 +65,16 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
         bandwidth = float(rates.bandwidth[0, OpClass.MOVEMENT])
         staged_s = np.maximum(memory_seconds_of(device, 2.0 * spread, bandwidth), staged_s)
     saved_s = _seconds(demand, demand.gemm, setup, rates) - _seconds(demand, gemm * (many > 0), setup, rates)
-    take = (many > 0) & (staged_s < saved_s)
+    transforms = many * (INPUT_FLOPS * k + OUTPUT_FLOPS * n)
+    transforms_s = vector_seconds(demand, device, transforms, setup.vector_flops)[0]
+    transforms_s = transforms_s / rates.compute[0, demand.vector_class]
+    take = (many > 0) & (staged_s + transforms_s < saved_s)
     if not take.any():
         return demand, np.zeros(demand.n)
     changed = demand.with_values(
         macs=np.where(take, np.prod(gemm, axis=0), demand.macs),
         gemm=np.where(take, gemm, demand.gemm),
-        vector_flops=demand.vector_flops + take * many * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),
+        vector_flops=demand.vector_flops + take * transforms,
         transfers=demand.transfers
         if device.arch.is_host
         else _with_steps(demand.transfers, np.flatnonzero(take), spread),
