@@ -5,7 +5,7 @@ totals of its part. A single estimate is a bundle of one.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -37,7 +37,7 @@ _COLUMNS = set(Demand.__struct_fields__) - {"kernel", "n_kernels", "transfers", 
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
-_Seconds = dict[tuple[int, int], float]  # of an inference, by batch and size of the parts
+_Seconds = dict[tuple[int, int], float]  # by batch and size of the parts
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
 # Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
 _OPERATORS_AT_ONCE = 3_000
@@ -122,15 +122,6 @@ class Bundle(msgspec.Struct, frozen=True):
     mostly_convolution: tuple[bool | None, ...]
     devices: int
     batches: tuple[int, ...]
-
-    def with_starts(self, share: Floats) -> "Bundle":
-        """Return the bundle with a share of the start of each call, by estimate."""
-        demand = self.demand
-        calls = msgspec.structs.replace(demand.calls, begins=demand.calls.begins * share[demand.model[demand.kernel]])
-        return msgspec.structs.replace(self, demand=demand.with_values(calls=calls))
-
-
-_BundleAt = Callable[[tuple[int, ...]], Bundle]  # the bundle of some workloads at these batches
 
 
 def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], *run: Any) -> Bundle:
@@ -266,24 +257,21 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     return evaluation.take({place: (other, place) for place in quicker.tolist()})
 
 
-def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt) -> Evaluation:
-    """Return the evaluation with batches that a compiler runs in parts, one after another, where this is quicker.
-    `bundle_at` returns the bundle of the workloads, which are joined alike, at other batches."""
+def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup) -> Evaluation:
+    """Return the evaluation of workloads, which are joined alike, with batches that a compiler runs in parts, one after
+    another, where this is quicker."""
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return whole
     estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(whole.bundle.batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
-    seconds, parts = _part_seconds(whole.bundle, workloads, setup, bundle_at) if places else {}, dict[int, _Part]()
+    seconds, parts = _part_seconds(whole.bundle, workloads, setup) if places else {}, dict[int, _Part]()
     for place in places:
         workload, batch = estimates[place]
         if (size := _best_size(seconds[id(workload)], batch)) != batch:
             parts[place] = workload, batch, size
     if not parts:
         return whole
-    is_distinct = whole.bundle.demand.order is not None
-    evaluation = evaluate(
-        _bundle_parts([*parts.values()], usual_joins(workloads[0], setup.joins), setup, is_distinct), setup
-    )
+    evaluation = evaluate(_bundle_parts([*parts.values()], whole.bundle, setup), setup)
     return whole.take({place: (evaluation, i) for i, place in enumerate(parts)})
 
 
@@ -305,25 +293,20 @@ def _best_size(each_s: _Seconds, batch: int) -> int:
     return max(size for size in chosen if each_s[batch, size] <= most_s * (1.0 + 1e-9))
 
 
-def _part_seconds(
-    whole: Bundle, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt
-) -> dict[int, _Seconds]:
-    """Return the seconds of an inference in parts of each batch, by the identity of a workload, which keeps them. Each
-    part has its share of the start of the call: a chip draws less in it, so at a power limit it counts."""
+def _part_seconds(whole: Bundle, workloads: Sequence[Workload], setup: Setup) -> dict[int, _Seconds]:
+    """Return the seconds of each batch in parts, by the identity of a workload, which keeps them."""
     kept = dict[int, _Seconds]()
     for each in workloads:
         own = _kept_seconds(each)
         _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    parts = [(batch, size) for batch in sorted(set(whole.batches)) for size in _sizes(batch)]
-    lacking = [part for part in parts if any(part not in each_s for each_s in kept.values())]
+    sizes = [(batch, size) for batch in sorted(set(whole.batches)) for size in _sizes(batch)]
+    lacking = [pair for pair in sizes if any(pair not in each_s for each_s in kept.values())]
     at_once = max(_OPERATORS_AT_ONCE * len(whole.batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
     for some in (lacking[first : first + at_once] for first in range(0, len(lacking), at_once)):
-        sizes = np.array([size for _, size in some])
-        shares = (sizes / [batch for batch, _ in some]).repeat(len(workloads))
-        totals = evaluate(bundle_at(tuple(sizes.tolist())).with_starts(shares), setup).totals
-        seconds = totals.latency_s.reshape(len(some), -1).T / sizes
+        bundle = _bundle_parts([(workload, *pair) for pair in some for workload in workloads], whole, setup)
+        seconds = evaluate(bundle, setup).totals.latency_s.reshape(len(some), -1).T
         for each_s, found in zip(kept.values(), seconds.tolist(), strict=True):
             each_s.update(zip(some, found, strict=True))
     return kept
@@ -335,13 +318,15 @@ def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, _Seconds]]:
     return {}
 
 
-def _bundle_parts(parts: Sequence[_Part], joins: str, setup: Setup, is_distinct: bool) -> Bundle:
+def _bundle_parts(parts: Sequence[_Part], whole: Bundle, setup: Setup) -> Bundle:
     """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
-    start of the call."""
-    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins, is_distinct)
-    runs = np.array([batch / size for _, batch, size in parts])
-    repeats = runs[bundle.demand.model[bundle.demand.kernel]] * (1.0 if bundle.repeats is None else bundle.repeats)
-    return msgspec.structs.replace(bundle.with_starts(1.0 / runs), repeats=repeats)
+    start of the call, in which a chip draws less: at a power limit, it has a share in what is quickest."""
+    pairs, joins = [(workload, size) for workload, _, size in parts], usual_joins(parts[0][0], setup.joins)
+    bundle = bundle_pairs(pairs, setup.plan.widths, joins, once=whole.demand.order is not None)
+    runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]
+    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
+    repeats = runs if bundle.repeats is None else bundle.repeats * runs
+    return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
 
 
 def evaluate_steps(
@@ -596,7 +581,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
     whole = evaluate(bundle, setup, waves)
     if waves == 1:
-        whole = split_batches(whole, [workload], setup, lambda sizes: make_bundle([workload], sizes, widths, joins))
+        whole = split_batches(whole, [workload], setup)
     for place, (batch, memory) in enumerate(zip(batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
         evaluation, i = whole.locate(place)

@@ -155,8 +155,7 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
         """Return the cost of each run as text, batch by batch."""
         shared = setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
         is_distinct = not setup.device.arch.places_models
-        whole = evaluate(bundle(batches, *shared, is_distinct), setup)
-        evaluation = split_batches(whole, workloads, setup, lambda parts: bundle(parts, *shared, is_distinct))
+        evaluation = split_batches(evaluate(bundle(batches, *shared, is_distinct), setup), workloads, setup)
         held = peak_bytes(batches, *shared, block_channels(setup.device, setup.runtime.mode))
         return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
 

@@ -12,7 +12,6 @@ import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import (
-    Bundle,
     estimate,
     estimate_batches,
     evaluate,
@@ -45,14 +44,10 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, resolve_runtime(device(on), execution, "vision"))
     widths = setup.plan.widths
-
-    def bundle_at(sizes: tuple[int, ...]) -> Bundle:
-        return make_bundle(loaded, sizes, widths, setup.joins)
-
-    asked = bundle_at((batch,))
+    asked = make_bundle(loaded, (batch,), widths, setup.joins)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found = split_batches(evaluate(asked, setup), loaded, setup, bundle_at).totals
+    found = split_batches(evaluate(asked, setup), loaded, setup).totals
     formats = [setup.plan.precision_run(mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
