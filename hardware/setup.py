@@ -17,6 +17,7 @@ from hardware.engines.runtime import (
     LIKE_FOR_LIKE,
     MODES,
     PATH,
+    UNKNOWN,
     WORK,
     EngineKernels,
     Joining,
@@ -59,8 +60,9 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
     """Return the runtime for a request: that of a mode, the usual one if it has it, or a named one that fits (for files
     of llama.cpp that is llama.cpp). Otherwise return the runtime usually deployed on the device."""
-    if name == LIKE_FOR_LIKE:
-        return runtime_of_mode(device, "fused")
+    if name in (LIKE_FOR_LIKE, UNKNOWN):
+        alike = runtime_of_mode(device, "fused")
+        return alike if name == LIKE_FOR_LIKE else msgspec.structs.replace(alike, id=name, name="an unknown engine")
     if name in MODES:
         usual = _usual_runtime(device, work)
         if usual is not None and usual.mode == name:

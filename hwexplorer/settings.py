@@ -193,8 +193,8 @@ SETTINGS: dict[str, Setting] = {
             choices=runtime_names, listed=common_runtimes, default=AUTO, default_text=AUTO, metavar="R",
             is_always_shown=True, action="execution",
             label=lambda runtime: "usual software" if runtime == AUTO else runtime,
-            help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime "
-            "(`--runtime list` prints all)",
+            help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, a runtime "
+            "(`--runtime list` prints all) or unknown (any other engine)",
         ),
         Setting(
             name="layout", common=LAYOUTS, choices=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],

@@ -15,7 +15,7 @@ from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.records import group_by, memoize
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import MODES
+from hardware.engines.runtime import MODES, UNKNOWN
 from hardware.precision import FORMATS, parse
 from hardware.setup import Setup
 
@@ -27,6 +27,7 @@ FEW = 10  # with fewer rows, the band of a class is at least as wide as that of 
 ENGINEERING = "engineering"  # the row of trust.json for work without similar measurements
 SERVED = "served at load"  # the class of work of services, whose engines were measured too
 _LANGUAGE = frozenset(("decode", "prefill", "request"))
+_MODES = frozenset(MODES)
 
 Factors = tuple[float, float]
 
@@ -164,8 +165,8 @@ def has_relatives(setup: Setup, name: str) -> bool:
     """Return True if devices of its maker, and its engine in this or another version, were measured on such work; any
     engine of a mode if no row names its engine."""
     vendors, runtimes = _relatives(name)
-    engine = setup.runtime.mode if runtimes <= set(MODES) else setup.runtime.id
-    is_known = engine in MODES or any(one.startswith(engine) or engine.startswith(one) for one in runtimes)
+    engine = setup.runtime.mode if runtimes <= _MODES else setup.runtime.id
+    is_known = engine in _MODES or any(one.startswith(engine) or engine.startswith(one) for one in runtimes)
     return is_known and setup.device.vendor in vendors
 
 
@@ -181,15 +182,15 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     groups, cells = _by_name()
     group, rows = groups.get(name), cells.get((device.id, name), [])
     of_work = [each for each in device.file.trust if each.work_class in ("", name)]
-    own = next((each for each in of_work if runtime == each.runtime or mode == each.mode), None)
+    own = next((e for e in of_work if e.runtime == runtime or (e.mode == mode and _MODES & {e.runtime, runtime})), None)
     if own is not None:
         return Trust("measured", own.rows, own.median_error, (own.low, own.high)), group.energy_band if group else None
     narrower = min((each.narrower for each in device.file.trust), default=1.0)
     widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
-    if device.silicon and group is not None:
+    if device.silicon and group is not None and runtime != UNKNOWN:
         cell = next((each for each in rows if each.runtime == runtime), None)
         # If a mode is requested, or was measured, instead of a runtime, rows of any runtime in that mode count.
-        cell = cell or next((e for e in rows if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
+        cell = cell or next((e for e in rows if e.mode == mode and _MODES & {e.runtime, runtime}), None)
         band = _narrow(group.band, narrower)
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])

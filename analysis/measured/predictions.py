@@ -25,7 +25,7 @@ from hardware.architecture_facts import input_constant
 from hardware.base.errors import RequestError, match_name
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
+from hardware.engines.runtime import runtimes
 
 # Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -115,9 +115,10 @@ def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]
         wall = tables.row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    runtime = tables.find_runtime_names(framework, device.vendor)[0] or LIKE_FOR_LIKE
+    runtime = tables.find_runtime_names(framework, device.vendor)[0]
     work = "training" if kind == "training step" else "encoder" if row["sequence"] else "vision"
-    execution = tables.check_runtime(runtime, device, work)
+    # MLPerf's rows name what engines were built with.
+    execution = tables.check_runtime(runtime, device, work, "" if is_mlperf else framework)
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
     if execution == "tensorrt" and "graphs" not in framework:
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
@@ -212,7 +213,7 @@ def _read_prompt(row: Cells, prompt: int, folders: tuple[Path, ...]) -> Measured
         group=tuple(row[name] for name in LANGUAGE_GROUP),
         model=text,
         device=device,
-        scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language") or LIKE_FOR_LIKE),
+        scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language", row["runtime"])),
         latency_s=latency * (tokens if _is_per_token(row) else 1),
         energy_j=energy * tokens if energy else None,
         lengths=lengths,

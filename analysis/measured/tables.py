@@ -230,14 +230,17 @@ def find_precision(weights: str, activations: str, runtime: str, model: str) -> 
     return precision.canonical(rule["is"])
 
 
-def check_runtime(runtime: str, device: Device, work: str) -> str:
-    """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs raise Unpredictable."""
-    known = runtimes.runtimes()
-    if runtime not in known and runtime not in ("", runtimes.LIKE_FOR_LIKE, *runtimes.MODES):
+def check_runtime(runtime: str, device: Device, work: str, software: str = "") -> str:
+    """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs, which have several
+    engines, `software` without a runtime is an unknown one, and a runtime that does not run raises Unpredictable."""
+    known, has_several = runtimes.runtimes(), device.arch.has_layouts or device.arch.is_host
+    if not runtime:
+        return runtimes.UNKNOWN if has_several and software.strip() else runtimes.LIKE_FOR_LIKE
+    if runtime not in known and runtime not in (runtimes.LIKE_FOR_LIKE, *runtimes.MODES):
         raise Unpredictable(f"software of earlier years, which the laboratory alone predicts: {runtime}")
     if runtime not in known or known[runtime].fits(device, work):
         return runtime
-    if device.arch.has_layouts or device.arch.is_host:
+    if has_several:
         raise Unpredictable(f"{known[runtime].name} does not run on this device here")
     return runtimes.LIKE_FOR_LIKE
 

@@ -214,6 +214,7 @@ def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
 AUTO, LIKE_FOR_LIKE = "auto", "like_for_like"  # the latter: one compiler for all devices, of which no host waits
+UNKNOWN = "unknown"  # an engine that is not recorded: it runs as such a compiler does, and nothing like it was measured
 LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language", "solver", "training")  # solvers are libraries that factorise matrices
 
@@ -418,8 +419,8 @@ def common_runtimes() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def runtime_names() -> plugins.Names:
-    """Return the names that can be asked for: 'auto', a mode, or a runtime."""
-    return plugins.Names("runtimes", (AUTO, *MODES, *runtimes().built_in))
+    """Return the names that can be asked for: 'auto', a mode, an unknown engine, or a runtime."""
+    return plugins.Names("runtimes", (AUTO, *MODES, UNKNOWN, *runtimes().built_in))
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

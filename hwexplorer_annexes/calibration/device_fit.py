@@ -216,7 +216,9 @@ def _fit_device(
     full = _fit_device_rates(fit_rows, device, progress)
     after_s = _left_out_latency(fit_rows, full, progress).tolist()
     timings = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings, after_s, strict=True)]
-    spec = msgspec.structs.replace(_file_with_rates(device, full, runtime_id), trust=(_band(timings, runtime_id),))
+    spec = msgspec.structs.replace(
+        _file_with_rates(device, full, runtime_id), trust=(_band(timings, fit_rows[0].setup.runtime),)
+    )
     return device_catalog.device_in_mode(spec), after_s
 
 
@@ -271,16 +273,15 @@ def _file_with_rates(device: Device, full: rate_fit.RateFit, runtime_id: str) ->
     return msgspec.structs.replace(device.file, rates=rates, runtimes={runtime_id: own})
 
 
-def _band(rows: Sequence[TimingRow], runtime_id: str) -> device_module.OwnEvidence:
+def _band(rows: Sequence[TimingRow], engine: runtime.Runtime) -> device_module.OwnEvidence:
     """Return a band that holds left-out models. A band between the k-th smallest and k-th largest of m errors is
     expected to miss 2 k of the next m + 1."""
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in rows])
     k = max(int((len(errors) + 1) * (1.0 - rate_fit.TARGET) / 2.0), 1)
     low, high = np.exp([min(errors[k - 1], -rate_fit.LEAST), max(errors[-k], rate_fit.LEAST)]).tolist()
-    known = runtime.runtimes()
     return device_module.OwnEvidence(
-        runtime=runtime_id,
-        mode=known[runtime_id].mode if runtime_id in known else runtime_id,
+        runtime=engine.id,
+        mode=engine.mode,
         rows=len(rows),
         median_error=median_error(rows),
         low=low,

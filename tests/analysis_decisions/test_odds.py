@@ -89,6 +89,7 @@ def test_the_verdict_speaks_by_odds_and_evidence() -> None:
         (("resnet50", "h100_sxm", "onnxruntime"), ("resnet50", "l40s", "onnxruntime")),
         (("resnet50", "h100_sxm", "onnxruntime"), ("resnet50", "l40s", "tensorrt")),
         (("resnet50:train", "h100_sxm", "auto"), ("resnet50:train", "tpu_v4", "auto")),
+        (("resnet50", "h100_sxm", "unknown"), ("resnet50", "l40s", "tensorrt")),
     ],
 )
 def test_against_a_chip_without_relatives_a_verdict_states_no_odds(sides: tuple[tuple[str, str, str], ...]) -> None:

@@ -73,6 +73,7 @@ BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8",
         ("Tensorflow 2.20.0 (Keras evaluate)", "tensorflow_2020"),  # its kernels of GPUs
         ("tensorflow 2.4.1", "tensorflow_2020"),
         ("ONNXRuntime 1.10.0", "onnxruntime"),
+        ("Foo Engine 3", "unknown"),
     ],
 )
 def test_the_framework_decides_execution(framework: str, execution: str) -> None:
