@@ -239,7 +239,10 @@ def main(words: Sequence[str] | None = None) -> int:
         completion.answer()
     try:
         with signals.handle_signals():
-            _run(list(sys.argv[1:] if words is None else words))
+            arguments = parse(list(sys.argv[1:] if words is None else words))
+            if arguments.verb != "open":  # the screen collects garbage from its first frame on
+                gc.enable()
+            arguments.run(arguments)
     except RequestError as error:
         return _complain(str(error), 2)
     except signals.EndedBySignal as error:
@@ -257,14 +260,6 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"internal error: {type(error).__name__}: {error} (HWEXPLORER_DEBUG=1 shows where)", 1)
     return 0
-
-
-def _run(words: list[str]) -> None:
-    """Run a command. The program starts without garbage collection, the screen until its first frame."""
-    arguments = parse(words)
-    if arguments.verb != "open":
-        gc.enable()
-    arguments.run(arguments)
 
 
 def _discard_output() -> None:

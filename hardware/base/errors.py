@@ -43,7 +43,8 @@ ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 _BEGINNING = 4  # letters, which are seldom wrong
 _SPAN = 2.75  # letters of a name for each letter of its short form
-_FAR = 0.45  # least similarity of a single suggestion if no name is near
+_NEAR, _FAR = 0.5, 0.45  # least similarity of suggestions, and of a single one if no name of a few is near
+_OF_MANY = 0.65  # least similarity of a suggestion of many names: one of them is always somewhat similar
 
 
 def fold_name(name: str) -> str:
@@ -104,17 +105,19 @@ def _names_by_key(names: tuple[str, ...], by_sound: bool) -> dict[str, str | Non
     return name_of
 
 
-def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Return the names most like a wrong one: those that begin as it does, then the nearest. `cutoff` (0-1) is the
-    least similarity."""
+def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = _NEAR) -> list[str]:
+    """Return the names most like a wrong one: those that begin as it does, the nearest, those that are its beginning.
+    `cutoff` (0-1) is the least similarity."""
     by_sound, typed = group_by(names, fold_name), fold_name(name[:80])
     close = get_close_matches(typed, by_sound, n=3 * most, cutoff=cutoff)
     close.sort(key=lambda sound: sound[:_BEGINNING] != typed[:_BEGINNING])
-    return [candidate for sound in close for candidate in by_sound[sound]][:most]
+    shorter = sorted((s for s in by_sound if len(s) >= _BEGINNING and typed.startswith(s)), key=len, reverse=True)
+    return [candidate for sound in dict.fromkeys((*close, *shorter)) for candidate in by_sound[sound]][:most]
 
 
 def hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return `did you mean a or b?` with near names, else with the single most similar one, else `otherwise`."""
+    """Return `did you mean a or b?` with near names, of a few at least with the most similar one, else `otherwise`."""
     names = tuple(names)
-    near = nearest(name, names) or nearest(name, names, most=1, cutoff=_FAR)
+    least = _OF_MANY if len(names) > 4 * MOST else _FAR
+    near = nearest(name, names, cutoff=max(least, _NEAR)) or nearest(name, names, most=1, cutoff=least)
     return f"did you mean {' or '.join(near)}?" if near else otherwise

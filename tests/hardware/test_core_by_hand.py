@@ -66,6 +66,9 @@ def test_a_single_name_is_suggested_though_it_is_far() -> None:
     assert hint("swinging", names) == "did you mean swin_t?"
     assert hint("bertish_thing", names) == ""
     assert hint("0", names) == ""
+    many = [f"smollm3_{size}b" for size in range(99)]  # one of many is always somewhat similar
+    assert hint("smolvla", many) == ""
+    assert hint("smollm3_5b_it", many).startswith("did you mean smollm3_5b ")
 
 
 def test_panels_of_a_product_that_does_not_fit_are_read_once_per_part_of_the_other_operand() -> None:

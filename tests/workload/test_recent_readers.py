@@ -31,6 +31,14 @@ def test_a_family_has_the_parameters_of_its_modules(name: str) -> None:
         assert build(name, config, step, is_merged=False).parameters == weights
 
 
+def test_an_embedding_narrower_than_the_model_is_projected() -> None:
+    """ELECTRA small: 13,483,008 parameters of the library's module."""
+    sizes = {"hidden_size": 256, "num_hidden_layers": 12, "num_attention_heads": 4, "intermediate_size": 1024}
+    raw = {"model_type": "electra", "embedding_size": 128, "vocab_size": 30522, "max_position_embeddings": 512, **sizes}
+    step = StepSettings(phase="prefill", sequence=64, kv=0)
+    assert build("electra", hf_config.parse_config(raw), step).parameters == 13_483_008
+
+
 def test_an_unknown_type_opens_as_a_known_one_that_has_its_fields() -> None:
     raw = FAMILIES["laguna"]["config"] | {"model_type": "qwen9_moe", "architectures": []}
     config = hf_config.parse_config(raw | {"gating": False, "num_attention_heads_per_layer": None})

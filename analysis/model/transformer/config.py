@@ -106,32 +106,32 @@ LETTERS = {
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A decoder (or, with `encoder`, an encoder) as a stack of equal layers.
 
-    Defaults for 0: `kv_heads` = heads, `head_dim` = hidden / heads, `value_dim` = head_dim, `expert_ffn` = ffn,
-    `rotary` = head_dim. Every `sparse_every`-th layer after the first `dense_layers` has `experts`; all its tokens also
-    pass `shared_ffn`. `window` limits attention in all layers but every `full_every`-th. `kv_lora`: latent attention,
-    which caches one vector of this width plus `rotary` per token; queries pass a bottleneck of width `q_lora`.
-    `parallel`: attention and FFN read the same input (with `shared_norm` through the same norm). `post_norm`: norms
-    follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
-    `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
+    Defaults for 0: `embed` = hidden, `kv_heads` = heads, `head_dim` = hidden / heads, `value_dim` = head_dim,
+    `expert_ffn` = ffn, `rotary` = head_dim. Every `sparse_every`-th layer after the first `dense_layers` has `experts`;
+    all its tokens also pass `shared_ffn`. `window` limits attention in all layers but every `full_every`-th. `kv_lora`:
+    latent attention, which caches one vector of this width plus `rotary` per token; queries pass a bottleneck of width
+    `q_lora`. `parallel`: attention and FFN read the same input (with `shared_norm` through the same norm). `post_norm`:
+    norms follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per
+    head. `pattern`: a letter per layer, cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
     each followed by an FFN; A, R, M, n: attention, mixer, FFN alone, nothing. `state_*`: sizes of the mixer (`Mixer`),
     whose state is kept in fp32 with `state_fp32`, else in the type of activations. `router_fp32`: so are weights and
-    products of routers.
-    `per_layer`: fields that differ by layer, with their values, repeated cyclically. Only `sparse` layers have experts.
-    `idle_experts` take part in the choice and compute nothing. Experts work on `expert_hidden` values between two
-    projections. `expert_norm`: a norm after the experts, or norms around them and after the FFN beside them.
-    `head_gate`, `shared_gate`: a learned factor for each head, for the shared expert. `keys_are_values`: no projection
-    of values. `reuses_cache`: the layer attends to the cache of an earlier layer with the same window. `index_heads` of
-    width `index_dim` score all tokens, of which attention sees the best `index_topk`. `layer_input`: width of a second
-    embedding, of `layer_vocab` rows, that each layer adds through a gate. `sub_norm`: norms before the last projections
-    of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights. `qk_norm` "key": only that of keys has.
-    `shared_kv`: one projection is key and value, and cached once. `compress`: beyond its window, so many tokens share a
-    key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
-    `labels`: outputs of a head that classifies. `out_groups`: groups of heads have projections to `out_lora` values
-    each, before that of all. `residual`: layers add to one vector, with learned scales and shifts if `scaled`, or mix
-    `streams` of them; `depth`: each part reads a weighted sum of the results of earlier blocks of `block_layers`.
-    `laurel`: rank of a projection beside attention. `head_conv`, `head_mix`: tokens that convolutions of queries and
-    keys span, in each channel and in each head. `router_hidden`: width of a router of several layers. `wide`: parts
-    of all layers or of one whose weights have another role in checkpoints than QUANTIZED of hardware/precision.py.
+    products of routers. `per_layer`: fields that differ by layer, with their values, cyclically. Only `sparse` layers
+    have experts. `idle_experts` take part in the choice and compute nothing. Experts work on `expert_hidden` values
+    between two projections. `expert_norm`: a norm after the experts, or norms around them and after the FFN beside
+    them. `head_gate`, `shared_gate`: a learned factor for each head, for the shared expert. `keys_are_values`: no
+    projection of values. `reuses_cache`: the layer attends to the cache of an earlier layer with the same window.
+    `index_heads` of width `index_dim` score all tokens, of which attention sees the best `index_topk`. `layer_input`:
+    width of a second embedding, of `layer_vocab` rows, that each layer adds through a gate. `sub_norm`: norms before
+    the last projections of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights. `qk_norm` "key":
+    only that of keys has. `shared_kv`: one projection is key and value, and cached once. `compress`: beyond its window,
+    so many tokens share a key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the
+    indexer weighs its heads. `labels`: outputs of a head that classifies. `out_groups`: groups of heads have
+    projections to `out_lora` values each, before that of all. `residual`: layers add to one vector, with learned scales
+    and shifts if `scaled`, or mix `streams` of them; `depth`: each part reads a weighted sum of the results of earlier
+    blocks of `block_layers`. `laurel`: rank of a projection beside attention. `head_conv`, `head_mix`: tokens that
+    convolutions of queries and keys span, in each channel and in each head. `router_hidden`: width of a router of
+    several layers. `wide`: parts of all layers or of one whose weights have another role in checkpoints than QUANTIZED
+    of hardware/precision.py.
     """
 
     hidden: int
@@ -139,6 +139,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heads: int
     ffn: int
     vocab: int
+    embed: int = 0
     kv_heads: int = 0
     head_dim: int = 0
     value_dim: int = 0

@@ -22,6 +22,7 @@ from hardware.base.errors import hint, match_name
 from hardware.precision import find
 
 TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
+TABLE["types"] |= {kind: {"like": like} for like, kinds in TABLE["alike"].items() for kind in kinds}
 _DENSE = ("dense", "mlp", 0, False)
 _EXPERTS = ("moe", "E")  # parts of layers of Nemotron
 _LETTER_OF_BLOCK = {(True, True): "a", (True, False): "A", (False, True): "M", (False, False): "n"}  # attention, FFN
@@ -208,11 +209,10 @@ def _share_caches(raw: Raw, own: list[Raw], usual: int) -> None:
     shared = raw.get("num_kv_shared_layers") or 0
     if 0 < len(own) <= shared:
         raise ModelSpecError("config.json: all layers attend to caches of another model, which is not supported")
-    for sizes in own[len(own) - shared :] if shared else ():
-        wide = 2 if raw.get("use_double_wide_mlp") else 1
-        sizes |= {"reuses_cache": 1, "ffn": wide * sizes.get("ffn", usual)}
-    for sizes in own[: len(own) - shared] if shared else ():
-        sizes |= {"reuses_cache": 0}
+    wide = 2 if raw.get("use_double_wide_mlp") else 1
+    for layer, sizes in enumerate(own if shared else ()):
+        reuses_cache = layer >= len(own) - shared
+        sizes |= {"reuses_cache": int(reuses_cache)} | ({"ffn": wide * sizes.get("ffn", usual)} if reuses_cache else {})
 
 
 def row(raw: Raw, kind: str) -> Raw:

@@ -349,21 +349,22 @@ def _notes(config: Config, run: StepSettings) -> tuple[str, ...]:
 
 
 def _embed(step: StepWriter) -> tuple[Tensor, Tensor]:
-    c, w = step.config, step.w
+    c, w, width = step.config, step.w, step.config.embed or step.config.hidden
     ids = w.input("input_ids", step.rows, "int64")
-    x, table = w.embedding("embed_tokens", ids, step.part(c.vocab), c.hidden)
+    x, table = w.embedding("embed_tokens", ids, step.part(c.vocab), width)
     x = step.all_reduce("embed_reduce", x)
     if c.scale_embedding:
         x = w.call_in("embed_scale", "Scale", "aten.mul.Scalar", x.shape, self=x, other=2)
     if c.position == "learned":
         positions = w.input("position_ids", (step.sequence,), "int64")
-        rows, _ = w.embedding("embed_positions", positions, c.positions, c.hidden)
+        rows, _ = w.embedding("embed_positions", positions, c.positions, width)
         x = w.add("embed_add", x, rows)
     if c.token_types:
         types = w.input("token_type_ids", step.rows, "int64")
-        rows, _ = w.embedding("embed_token_types", types, c.token_types, c.hidden)
+        rows, _ = w.embedding("embed_token_types", types, c.token_types, width)
         x = w.add("embed_types_add", x, rows)
-    return (w.norm("embed_norm", x, c.norm) if c.post_norm or c.embed_norm else x), table
+    x = w.norm("embed_norm", x, c.norm) if c.post_norm or c.embed_norm else x
+    return (x if width == c.hidden else w.linear("embed_proj", x, c.hidden, bias=True)), table
 
 
 def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
