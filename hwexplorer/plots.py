@@ -17,6 +17,7 @@ from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
 from hardware.precision import rate_unit
 from hwexplorer import engine
+from hwexplorer.settings import labels
 from hwexplorer.state import PLOTS, State, replace, shown_plot
 from hwexplorer.views import plain
 from hwexplorer.views.tree_view import measured_times, shares
@@ -116,10 +117,11 @@ def batch(state: State) -> plain.Plot:
         lines.append(plain.Series(name, x, y, line=True, device=place))
         points.append(plain.Series(name, x, y, keys=keys, labels=keys, device=place))
         best += [min(zip(y, x, keys, (name,) * len(x), strict=True))] if found else []
+    words = [text for text, _ in labels(state)[1:]]
     y, x, keys, names = zip(*best, strict=True) if best else ((), (), (), ())
     return plain.Plot(
         name="batch",
-        title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",
+        title=f"{metric.title} of {engine.workload(state).name} by batch, {', '.join(words)}",
         x_title="Batch",
         y_title=metric.title,
         x_unit="count",

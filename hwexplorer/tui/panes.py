@@ -91,8 +91,8 @@ class ViewPane(FramedPane):
         self.session.say(self.content.column_help())
 
     def do_find(self, step: int) -> None:
-        """Go to the next match of this pane's search (step 0 may stay). Without a search, search in the tree."""
-        if not self.finds_rows or not self.content.find:
+        """Go to the next match of this pane's search (step 0 may stay). Without a search, a step is one in the tree."""
+        if not self.finds_rows or (step and not self.content.find):
             self.session.do_find(step)
             return
         key = state_changes.next_match(self.content.table, self.content.find, self.content.key, step)

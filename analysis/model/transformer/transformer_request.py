@@ -96,7 +96,7 @@ def read_load(text: str) -> LoadSpec:
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, equals, value = (part.strip() for part in word.partition("="))
         if not equals or name not in OPTIONS:
-            listing = f"allowed: {', '.join(OPTIONS)}"
+            listing = f"allowed: {', '.join(OPTIONS)}; lengths are the model's: llama3_8b:request,in=512,out=64"
             raise ModelSpecError(f"a load has no {word[:40]!r}; {hint(name, OPTIONS, listing)}")
         if options.setdefault(name, value) != value:
             raise ModelSpecError(f"{name} is given twice: {options[name][:40]} and {value[:40]}")

@@ -165,8 +165,7 @@ def view(state: State, *left_out: str) -> plain.Table:
             if _key(row) not in own_keys:
                 groups.setdefault(row.family, []).append(msgspec.structs.replace(row, **_NOTHING))
         place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
-        name = "pin" if there.device == report.device else str(there.device)
-        columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
+        columns = (*COLUMNS[:place], *_columns_of_pin(energies), *COLUMNS[place:])
     columns = tuple([column for column in columns if column.key not in left_out])
     families = [
         EventGroup(
@@ -187,7 +186,7 @@ def view(state: State, *left_out: str) -> plain.Table:
     return captions.name_work(plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),)), result)
 
 
-def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Column]:
+def _columns_of_pin(energies: dict[str, float]) -> tuple[Column, Column]:
     def change(row: EventRow | EventGroup) -> float | None:
         """Return the change from the pinned energy, if both devices have such an event."""
         base, own = energies.get(_key(row)), row.energy_j_per_inference
@@ -195,7 +194,7 @@ def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Colu
 
     return (
         Column(
-            "there", name, "J", keep=0, of=lambda row: energies.get(_key(row)), scale="energy_per_inference",
+            "there", "pin", "J", keep=0, of=lambda row: energies.get(_key(row)), scale="energy_per_inference",
             help="the same on the pinned device",
         ),
         Column("delta", "vs pin", "%", role="delta", keep=0, of=change, help="against the pinned state"),

@@ -77,11 +77,11 @@ def _settings(before: State, after: State) -> str:
 
 def summarize_pin(verdict: str, here: plain.Card, there: plain.Card) -> str:
     """Return the verdict against the pin with the change of each figure, since they may differ in direction:
-    `batch 2 vs batch 1 (pin): energy -39 %, rate +92 %, latency +4.1 %, EDP -37 %.`"""
+    `batch 2 vs batch 1: energy -39 %, rate +92 %, latency +4.1 %, EDP -37 %.`"""
     names, _, change = verdict.partition(": ")
     values = ((words.partition(" ")[2], name) for name, words, _ in _FIGURES)
     figures = [f"{word} {delta(getattr(here, name) / getattr(there, name) - 1)}" for word, name in values]
-    return f"{names} (pin): {', '.join(dict.fromkeys((*figures, change)))}."
+    return f"{names}: {', '.join(dict.fromkeys((*figures, change)))}."
 
 
 def _changes(old: plain.Card, new: plain.Card, count: int = len(_FIGURES)) -> list[str]:
