@@ -407,6 +407,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         instructions=_instructions(side),
         launch=f"{quantity(own_s, 's')} for {count_noun(kernels, 'kernel')}{host} of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
+        launch_energy=f"{quantity(energy_j['launch'] / batch, 'J')} of {short_name(device)}",
         waits=_waits(side, kernels),
         chip=quantity(float(chip) / batch, "byte") + each,
         dram=quantity(float(dram) / batch, "byte") + each,

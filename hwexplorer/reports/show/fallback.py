@@ -25,9 +25,8 @@ def _summary(report: divided_run.FallbackReport, state: State) -> tuple[str, ...
     if report.refused:
         share = sum(group.time_share for group in report.groups if group.status == divided_run.REFUSES)
         rest = report.rest_device or report.rest
-        tail = (
-            f"; {report.follow:,} more run there, because at most {report.pieces} pieces fit" if report.follow else ""
-        )
+        most = count_noun(report.pieces, "piece")
+        tail = f"; {report.follow:,} more run there: at most {most} can fit" if report.follow else ""
         verdict = (
             f"{report.refused:,} of {count_noun(report.operators, 'operator')} ({percent(share)} of the time on "
             f"{unit}) fall back to {rest}{tail}"

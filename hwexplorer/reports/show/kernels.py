@@ -242,8 +242,8 @@ def _summary(report: KernelReport, state: State) -> list[str]:
         f"is {percent(report.mean_utilization, 1)}",
         f"{round(report.units_active, 1):,g} of {count_noun(report.units_total, report.unit_name)} active on average "
         f"({percent(report.units_active_fraction)})",
-        f"on average {moved}; the ridge is at {report.ridge_flop_per_byte:.3g} FLOP/byte: {peak} ({unit} unit, {form}) "
-        f"over {quantity(report.memory_byte_per_s, 'byte/s')} of memory",
+        f"on average {moved}; the ridge is at {plain_number(report.ridge_flop_per_byte)} FLOP/byte: {peak} "
+        f"({unit} unit, {form}) over {quantity(report.memory_byte_per_s, 'byte/s')} of memory",
     ]
     if report.occupancy is not None:
         lines[2] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"
