@@ -152,7 +152,7 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
     m, unpack_ops, values = demand.gemm[1], demand.unpack_ops, dict[str, Any]()
     if runtime.compute:
         rate = _class_rates(setup, "compute", "vector" if on_vector else "")[demand.op_class]
-        is_scaled = family in library.scaling_ops and not (on_vector and name in library.unpack_rows)
+        is_scaled = family in library.scaling_ops and FORMATS[setup.plan.contraction[1]].bits < FORMATS[WIDE].bits
         if unpack_ops is not None and not _converts_weights(setup):
             own = _class_rates(setup, "compute", "vector" if on_vector else setup.plan.weights)[demand.op_class]
             rate = np.where(unpack_ops > 0, _scaled_share(setup) if is_scaled else own, rate)

@@ -94,7 +94,7 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `narrow_sums`. `is_untuned`: rules choose a kernel, no timing. `has_winograd` on CPUs. If it `packs_images`, a
     kernel writes the channels of an image, fp32 in NCHW, in groups that tensor cores load. Products reach at most
     `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
-    weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
+    weights: lanes execute `scaling_ops` for each block of K and result of 8-bit products, `unpack_rows` rows share
     one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format. Rows of
     each expert are in blocks of `expert_block_rows`. It, `scaling_ops` and `unpack_ops_factor` are by architecture."""
 
