@@ -18,6 +18,5 @@ def test_better_hardware_is_never_slower_where_scans_found_it_so() -> None:
     transforms = "conv2d", "apple_m1_pro_gpu", "memory_bandwidth*1.1", Scenario(1, "fp32")  # they take arithmetic
     for model, key, change, scenario in (sampling, parts, lanes, transforms):
         before, after = (estimate(store.load(model), load_device(on), scenario) for on in (key, f"{key}{{{change}}}"))
-        is_limited = before.average_power_w >= before.power_limit_w * (1.0 - 1e-6)
-        assert is_limited == (key in ("titan_v", "kpu_t256"))
+        assert (before.average_power_w >= before.power_limit_w * (1.0 - 1e-6)) == (key in ("titan_v", "kpu_t256"))
         assert after.latency_s <= before.latency_s * (1.0 + ROUNDING)

@@ -100,8 +100,9 @@ def test_a_shipped_device_is_never_changed(tmp_path: Path, capsys: pytest.Captur
 def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(own_folder: Path) -> None:
     made = document("calibrate", "l4", "9.7 ms resnet50 batch 8 fp16 tensorrt")
     assert (made["device"], made["name"]) == ("my_l4", "my_l4")
-    (row,) = made["rows"]
-    assert (row["name"], row["batch"], row["measured_s"]) == ("resnet50", 8, pytest.approx(9.7e-3))
+    rate = document("calibrate", "l4", "20 tokens/s llama3_8b:prefill,sequence=100, batch 8 vllm")["rows"][0]
+    row, measured_s = made["rows"][0], [pytest.approx(9.7e-3), 800 / 20]
+    assert (row["name"], row["batch"], [row["measured_s"], rate["measured_s"]]) == ("resnet50", 8, measured_s)
     assert made["next"].endswith("resnet50 --batch 8 --precision fp16 --runtime tensorrt --on my_l4")
     assert [row["device"] for row in document(*shlex.split(made["next"])[1:])["rows"]] == ["my_l4"]
 
@@ -112,8 +113,8 @@ def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(own_folder: Path)
         ((), "needs the file of a measurement"),
         (("l4",), "l4: cannot be read"),
         (("l4", "0 ms resnet50"), "must be above 0"),
-        (("l4", "9 ms resnet50 batch 8 fp17"), "fp17: neither a number format nor a runtime"),
-        (("l4", "9 ms resnet5000"), "model is not known"),
+        (("l4", "9 ms resnet50 batch 8 fp17"), "unknown setting 'fp17': did you mean fp16"),
+        (("l4", "9 ms resnet5000"), "unknown model 'resnet5000': did you mean"),
         (("9 ms resnet50",), "must name the device"),
         (("l5", "9 ms resnet50"), "unknown device 'l5'"),
     ],
