@@ -23,9 +23,9 @@ LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, 
 
 # Facts whose keys say too little in words.
 _FACT_WORDS = {
-    "active": "active power", "clocked idle": "clocked idle power", "idle": "idle power", "matrix": "matrix rate",
-    "process": "process node", "unpacking at once": "unpacking rate", "usable last level": "usable L2 share",
-    "vector": "vector rate",
+    "active": "active power", "clocked idle": "clocked idle power", "idle": "idle power", "launch": "launch time",
+    "matrix": "matrix rate", "process": "process node", "unpacking at once": "unpacking rate",
+    "usable last level": "usable L2 share", "vector": "vector rate",
 }  # fmt: skip
 
 

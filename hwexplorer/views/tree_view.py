@@ -144,7 +144,7 @@ COLUMNS = (
         help="part of the model's EDP: parts of a level add up, energy x time of rows does not",
     ),
     Column("bound", "Limit", role="text", keep=2, help="memory: DRAM; on-chip: memory on the chip"),
-    Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
+    Column("cumulative", "Cum %", "%", keep=7, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("utilization", "Util", "%", keep=6, help="share of the peak in the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
