@@ -202,7 +202,7 @@ def run(
     app.driver_class = driver or app.driver_class
     with suppress(RequestError, KeyError):  # panes are as large as the user left them
         last = saved_sessions.all()[LAST]
-        app.session.split, app.session.recent = last.split, list(last.recent)
+        app.session.sizes, app.session.recent = last.sizes, list(last.recent)
     with signals.close_on_signal(app):
         try:
             app.run(mouse=mouse and settings.mouse)
@@ -210,7 +210,7 @@ def run(
             app.session.end()
             with suppress(RequestError):
                 session = app.session
-                saved_sessions.save(LAST, app.state, session.figures(), session.split, tuple(session.recent))
+                saved_sessions.save(LAST, app.state, session.figures(), session.sizes, tuple(session.recent))
                 kept = True
     if app._exception is not None:
         raise app._exception

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 from rich.segment import Segment
+from textual import events
 
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import HOST
@@ -68,6 +69,13 @@ class ViewPane(FramedPane):
     def hidden_roles(self) -> tuple[str, ...]:
         """Return the roles of columns to hide: deltas, unless the state compares with a pin."""
         return () if self.state.pin else ("delta",)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Hold the border between panes that is under the pointer."""
+        self.border = self.session.border_at(*event.screen_offset)
+        self.held, self.is_dragged = event.screen_offset, False
+        if self.border:
+            self.capture_mouse()
 
     def do_move(self, by: int) -> None:
         """Move by rows; a cursor that is a field of the state moves in all panes."""

@@ -140,7 +140,7 @@ class ExplorerScreen(SizedScreen):
         self.show_lines()
         if self.overlay_screen is not None:
             return  # drawn when it is visible again
-        arrangement = (state.pane, state.zoom, state.heat, state.devices, session.split)
+        arrangement = (state.pane, state.zoom, state.heat, state.devices, session.sizes)
         if self._arrangement not in (None, arrangement):
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
         self._arrangement = arrangement
@@ -365,8 +365,8 @@ class ExplorerScreen(SizedScreen):
             pane.scroll_content(message.by)
 
     def on_framed_pane_dragged(self, message: framed_pane.FramedPane.Dragged) -> None:
-        """Move the border between the tree and the panes to the right of it."""
-        self.do_split(message.by)
+        """Move a border between panes."""
+        self.do_split(message.by, message.border)
 
     def on_hovered(self, message: framed_pane.Hovered) -> None:
         """Explain what is under the pointer, unless there is another message."""
@@ -407,9 +407,10 @@ class ExplorerScreen(SizedScreen):
             state = states.replace(state, zoom=False) if state.zoom else states.replace(state, pane="tree")
         self.session.apply(state)
 
-    def do_split(self, by: int) -> None:
-        """Make the tree wider by some cells, and the panes to the right of it narrower."""
-        self.session.split += by
+    def do_split(self, by: int, border: str = "tree") -> None:
+        """Change one of the sizes of panes by some cells, by default the width of the tree."""
+        sizes = self.session.sizes
+        self.session.sizes = states.replace(sizes, **{border: getattr(sizes, border) + by})
         self.show()
 
     def do_export(self, path: str) -> None:

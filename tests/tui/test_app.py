@@ -331,7 +331,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("narrower")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+right", "ctrl+left", "ctrl+left")
-    assert app.session.split == -4
+    assert app.session.sizes.tree == -4
     assert app.explorer.panes["tree"].size.width == app.session.visible_boxes(app.state)["tree"][2]
 
 

@@ -5,6 +5,7 @@ from textual.pilot import Pilot
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.session.state_changes import Sizes
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
@@ -85,6 +86,26 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
         await pilot.press("escape")
         await click(app, pilot, "head", "on h100", right=4)
         assert app.explorer.overlay == "picker"
+
+
+async def test_the_borders_between_panes_are_dragged() -> None:
+    drags = (
+        ("tree", -1, 5, 4, 0),
+        ("why", 0, 5, -6, 0),
+        ("events", 5, 0, 0, -3),
+        ("why", 5, -1, 0, 2),
+        ("tree", 5, 0, 0, -1),
+    )
+    async with on_screen(State(), Fake()) as (app, pilot):
+        for pane, x, y, right, down in drags:
+            box = app.explorer.panes[pane].region
+            at = box.x + x % box.width, box.y + y % box.height
+            await pilot.mouse_down(offset=at)
+            await pilot.hover(offset=(at[0] + right, at[1] + down))
+            await pilot.mouse_up(offset=(at[0] + right, at[1] + down))
+            grown = app.explorer.panes[pane].size - box.size
+            assert grown == (abs(right), abs(down))
+        assert (app.state.pane, app.session.sizes) == ("tree", Sizes(-2, -1, -1))
 
 
 async def test_a_point_of_a_plot_says_its_figures_and_is_selected_by_a_click() -> None:

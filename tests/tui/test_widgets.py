@@ -7,7 +7,7 @@ from analysis.document import Column
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.keys import EditedLine, edit_line, insert_text
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
-from hwexplorer.tui.session.state_changes import arrange, next_match
+from hwexplorer.tui.session.state_changes import Sizes, arrange, next_match
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
@@ -146,9 +146,14 @@ def test_cut_and_wrapped_text_fits(text: str, width: int) -> None:
     assert all(width_of(line) <= max(width, 1) for line in wrap(text, width, 2))
 
 
-@given(st.integers(1, 320), st.integers(1, 110), st.sampled_from(PANES), st.booleans(), st.integers(1, 40))
-def test_panes_fill_the_screen_without_overlap(width: int, height: int, pane: str, zoom: bool, devices: int) -> None:
-    boxes = arrange(width, height, pane, zoom, devices)
+SIZES = st.builds(Sizes, *[st.integers(-99, 99)] * 3)
+
+
+@given(st.integers(1, 320), st.integers(1, 110), st.sampled_from(PANES), st.booleans(), st.integers(1, 40), SIZES)
+def test_panes_fill_the_screen_without_overlap(
+    width: int, height: int, pane: str, zoom: bool, devices: int, sizes: Sizes
+) -> None:
+    boxes = arrange(width, height, pane, zoom, devices, sizes)
     assert pane in boxes
     assert sum(w * h for _, _, w, h in boxes.values()) == width * height
     assert all(w > 0 and h > 0 and x + w <= width and y + h <= height for x, y, w, h in boxes.values())

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,7 @@ from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.file_access import user_folder
 from hwexplorer.state import State, format
+from hwexplorer.tui.session.state_changes import Sizes
 
 LAST = "last"
 NAME_MAX = 40
@@ -21,13 +23,13 @@ def sessions_file() -> Path:
 
 
 class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A state as a string, the date, the figures of the device under its cursor, the cells that the user made the tree
-    wider, and the last items of the palette."""
+    """A state as a string, the date, the figures of the device under its cursor, how the user sized the panes, and the
+    last items of the palette."""
 
     state: str
     date: str = ""
     figures: str = ""
-    split: int = 0
+    sizes: Sizes = Sizes()
     recent: tuple[str, ...] = ()
 
 
@@ -49,15 +51,15 @@ class SavedSessions:
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
         return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
-    def save(self, name: str, state: State, figures: str = "", split: int = 0, recent: tuple[str, ...] = ()) -> None:
-        """Save a state. Raises RequestError for a bad name, or if the file cannot be read or written."""
+    def save(self, name: str, state: State, *others: Any) -> None:
+        """Save a state and other fields. Raises RequestError for a bad name or a file that cannot be read or written."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with file_access.turn(self.path):
                 date = datetime.now().isoformat(" ", "minutes")
-                kept = self.all() | {name: SavedSession(format(state), date, figures, split, recent)}
+                kept = self.all() | {name: SavedSession(format(state), date, *others)}
                 file_access.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None

@@ -93,7 +93,7 @@ class Session:
         self.message: tuple[str, str] | None = None  # text and role
         self.command_history: list[str] = []
         self.recent: list[str] = []  # titles of the palette's items that were done, the last first
-        self.split = 0  # cells that the tree is wider than usual
+        self.sizes = state_changes.Sizes()
         self.jobs: list[BackgroundJob] = []
         self.views: view_cache.Views | None = None
         self.waiting: Callable[[], Any] | None = None  # an action that `attempt` is to go on with
@@ -136,8 +136,19 @@ class Session:
     def visible_boxes(self, state: states.State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
         return state_changes.arrange(
-            *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split, state.heat
+            *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.sizes, state.heat
         )
+
+    def border_at(self, x: int, y: int) -> str:
+        """Return which of the `sizes` the border between panes at a place of the screen changes; '' for no border."""
+        boxes = {name: box for name, box in self.visible_boxes(self.state).items() if name in states.PANES}
+        if len(boxes) == 1:
+            return ""
+        left, top, width, _ = boxes["tree"]
+        if y >= top and x - left - width in (-1, 0):
+            return "tree"
+        lower = max(box[1] for box in boxes.values())
+        return "above" if top - y in (0, 1) else "upper" if lower - y in (0, 1) else ""
 
     def visible_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""

@@ -110,6 +110,16 @@ def narrow_tree(table: plain.Table, text: str) -> tuple[plain.Table, str]:
 
 
 Box = tuple[int, int, int, int]  # x, y, width, height
+
+
+class Sizes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Cells that the user added to the width of the tree, to the height of the upper pane beside it, and above both."""
+
+    tree: int = 0
+    upper: int = 0
+    above: int = 0
+
+
 _MAIN = ("compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
@@ -124,12 +134,11 @@ def strip_lines(height: int, devices: int) -> int:
 
 
 def arrange(
-    width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0, heat: bool = False
+    width: int, height: int, pane: str, zoom: bool, devices: int, sizes: Sizes, heat: bool = False
 ) -> dict[str, Box]:
     """Return the boxes of the visible panes and of `head`, `cards`, `tabs` and `foot`. From 80x20 on, cards are
     above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs and cards or
-    figures; below 40x16 it has nothing else. The table of devices is visible only with focus. The tree is `split`
-    cells wider than usual."""
+    figures; below 40x16 it has nothing else. The table of devices is visible only with focus. `sizes` are added."""
     if width < CARD_WIDTH or height < 16:
         return {pane: (0, 0, width, max(1, height - 1))} | ({"foot": (0, height - 1, width, 1)} if height > 1 else {})
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
@@ -143,44 +152,41 @@ def arrange(
     top = strip_lines(height, devices)
     if pane == "compare":  # all devices, and as many lines about them as there is room for
         top = min(devices + 10, (height - 2) // 2)
+    top = _resized(top, sizes.above, height - 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     body = (0, 1 + top, width, height - 2 - top)
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
     is_alone = width < 60 or (heat and pane == "tree")  # the devices of a heat map take the width of both
-    return around | (_grid(body, pane, split) if is_grid else {"tree": body} if is_alone else _small(body, pane, split))
+    return around | (_grid(body, pane, sizes) if is_grid else {"tree": body} if is_alone else _small(body, pane, sizes))
 
 
-def _bound_width(width: int, left: int) -> int:
-    """Return the width of the tree that leaves room for it and for the panes to the right of it."""
-    return max(width // 4, min(left, width * 3 // 4))
+def _resized(usual: int, by: int, room: int) -> int:
+    """Return a size that the user changed: half of the usual one at least, three quarters of the room at most."""
+    return max(usual // 2, min(usual + by, max(usual, room * 3 // 4)))
 
 
-def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
+def _small(body: Box, pane: str, sizes: Sizes) -> dict[str, Box]:
     """Return the tree, and one pane next to it: the focused one, else why. The focused one is wider."""
     x, y, width, height = body
     is_side = pane not in _MAIN
-    left = _bound_width(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
+    left = _resized(width * 2 // 5 if is_side else width * 3 // 5, sizes.tree, width)
     side = pane if is_side else "why"
     return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
 
 
-def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
+def _grid(body: Box, pane: str, sizes: Sizes) -> dict[str, Box]:
     """Return the tree on the left and, on the right, why above events, of which the focused one has more. Any other
     focused pane is shown above why."""
     x, y, width, height = body
-    left = _bound_width(width, max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100) + split)
-    right = (x + left, width - left)
-    boxes: dict[str, Box] = {"tree": (x, y, left, height)}
-    if pane not in (*_MAIN, "why", "events"):
-        lines = {pane: height * 7 // 10, "why": height - height * 7 // 10}
-    else:
-        below = height * 9 // 20 if pane == "events" else min(EVENTS_LINES, height // 2)
-        lines = {"why": height - below, "events": below}
-    at = y
-    for name, tall in lines.items():
-        boxes[name] = (right[0], at, right[1], tall)
-        at += tall
-    return boxes
+    left = _resized(max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100), sizes.tree, width)
+    names, upper = (pane, "why"), height * 7 // 10
+    if pane in (*_MAIN, "why", "events"):
+        lower = height * 9 // 20 if pane == "events" else min(EVENTS_LINES, height // 2)
+        names, upper = ("why", "events"), height - lower
+    upper = _resized(upper, sizes.upper, height)
+    places = (y, upper), (y + upper, height - upper)
+    right = {name: (x + left, top, width - left, tall) for name, (top, tall) in zip(names, places, strict=True)}
+    return {"tree": (x, y, left, height), **right}
 
 
 Change = Callable[[State], State]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
-from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.geometry import NULL_OFFSET, Offset, Region, Size, Spacing
 from textual.layout import Layout, WidgetPlacement
 from textual.message import Message
 from textual.strip import Strip
@@ -134,15 +134,16 @@ class FramedPane(Drawn):
             self.pane, self.y, self.by = pane, y, by
 
     class Dragged(Message):
-        """The right border was dragged by some cells."""
+        """A border between panes was dragged by some cells."""
 
-        def __init__(self, by: int) -> None:
+        def __init__(self, border: str, by: int) -> None:
             super().__init__()
-            self.by = by
+            self.border, self.by = border, by
 
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
-        self._is_dragged = False
+        self.border = ""  # between panes, that is held at a place of the screen: what it changes
+        self.held, self.is_dragged = Offset(), False
         self.pane, self.number, self.content = name, number, content
         self.palette = palette
         self.heading = name.title()
@@ -239,28 +240,25 @@ class FramedPane(Drawn):
         return range(start, start + size)
 
     def on_click(self, event: events.Click) -> None:
-        """Post what was clicked."""
+        """Post what was clicked, unless a border was dragged."""
         event.stop()
+        if self.is_dragged:
+            return
         x, y, last = event.x, event.y, self.outer_size.height - 1
         if self.framed:
             x, y = x - 2, y - 1 if 0 < y < last else CAPTION if y and self.caption else FRAME
         self.post_message(self.Clicked(self.pane, x, y, event.chain))
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin to drag the right border of the tree."""
-        self._is_dragged = self.pane == "tree" and event.x == self.outer_size.width - 1
-        if self._is_dragged:
-            self.capture_mouse()
-
     def on_mouse_up(self) -> None:
-        """Stop dragging the border."""
-        self._is_dragged = False
+        """Let the border go."""
+        self.border = ""
         self.release_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Post how far the border was dragged, or what is under the pointer if that changed."""
-        if self._is_dragged:
-            self.post_message(self.Dragged(event.delta_x))
+        if self.border:
+            by, self.held, self.is_dragged = event.screen_offset - self.held, event.screen_offset, True
+            self.post_message(self.Dragged(self.border, by.x if self.border == "tree" else by.y))
             return
         self.explain(self.content.help_at(event.x - 2 * self.framed, event.y - self.framed))
 
