@@ -6,8 +6,8 @@ totals of its part. A single estimate is a bundle of one.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import accumulate, pairwise
+from functools import cache, cached_property
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import msgspec
@@ -37,7 +37,7 @@ _COLUMNS = set(Demand.__struct_fields__) - {"kernel", "n_kernels", "transfers", 
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
-_Seconds = dict[tuple[int, int], float]  # by batch and size of the parts
+_Seconds = dict[int, float]  # by the size of parts
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
 # Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
 _OPERATORS_AT_ONCE = 3_000
@@ -257,56 +257,70 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     return evaluation.take({place: (other, place) for place in quicker.tolist()})
 
 
-def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup) -> Evaluation:
-    """Return the evaluation of workloads, which are joined alike, with batches that a compiler runs in parts, one after
-    another, where this is quicker."""
-    if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
-        return whole
-    estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(whole.bundle.batches)]
+def evaluate_in_parts(bundle: Bundle, workloads: Sequence[Workload], setup: Setup, waves: int = 1) -> Evaluation:
+    """Execute a bundle of workloads, which are joined alike, in waves, but batches that a compiler runs in parts, one
+    after another, where this is quicker."""
+    estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(bundle.batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
-    seconds, parts = _part_seconds(whole.bundle, workloads, setup) if places else {}, dict[int, _Part]()
-    for place in places:
-        workload, batch = estimates[place]
-        if (size := _best_size(seconds[id(workload)], batch)) != batch:
-            parts[place] = workload, batch, size
-    if not parts:
-        return whole
-    evaluation = evaluate(_bundle_parts([*parts.values()], whole.bundle, setup), setup)
-    return whole.take({place: (evaluation, i) for i, place in enumerate(parts)})
+    if waves > 1 or not places or not setup.device.arch.splits_batches or setup.runtime.mode != "fused":
+        return evaluate(bundle, setup, waves)
+    least, known = _least_seconds(bundle, workloads, setup), {place: _Seconds() for place in places}
+
+    @cache
+    def run(*sizes: tuple[int, int]) -> Evaluation:
+        """Execute batches in parts, given as their place and the size of the parts."""
+        return evaluate(_bundle_parts([(*estimates[place], size) for place, size in sizes], bundle, setup), setup)
+
+    for _ in range(2):
+        found = [(p, _candidates(least[id(estimates[p][0])], known[p], estimates[p][1])) for p in places]
+        if tried := [(place, size) for place, sizes in found for size in sizes]:
+            for (place, size), latency_s in zip(tried, run(*tried).totals.latency_s.tolist(), strict=True):
+                known[place][size] = latency_s
+    best = {place: _best_size(sizes, estimates[place][1]) for place, sizes in known.items()}
+    return run(*((place, best.get(place, batch)) for place, (_, batch) in enumerate(estimates)))
 
 
-def _sizes(batch: int) -> list[int]:
-    """Return the sizes to know for a batch: those of PARTS up to it, the next one, and all between up to the batch."""
-    known = PARTS[: bisect_left(PARTS, batch) + 1]
-    return [*known, *range(known[-2] + 1, batch + 1)] if known[-1] > batch else [*known]
+def _sizes(batch: int) -> tuple[list[int], list[int]]:
+    """Return the sizes to know for a batch: those of PARTS up to it and the next one; and those up to the batch, with
+    all between the last of PARTS and the batch."""
+    listed = [*PARTS[: bisect_left(PARTS, batch) + 1]]
+    return listed, listed if listed[-1] == batch else [*listed[:-1], *range(listed[-2] + 1, batch + 1)]
 
 
-def _best_size(each_s: _Seconds, batch: int) -> int:
+def _candidates(least_s: _Seconds, known: _Seconds, batch: int) -> list[int]:
+    """Return the sizes of parts that may be the quickest of a batch. At first those with the least seconds without a
+    start; then the others that take without it no longer than these with their share of it, as it only adds time."""
+    if not known:
+        return [*dict.fromkeys(min(sizes, key=least_s.__getitem__) for sizes in _sizes(batch))]
+    most_s = max(min(known[size] for size in sizes if size in known) for sizes in _sizes(batch)) / batch
+    others = {*chain(*_sizes(batch))} - known.keys()
+    return [size for size in sorted(others) if least_s[size] <= most_s * (1.0 + 1e-9)]
+
+
+def _best_size(known: _Seconds, batch: int) -> int:
     """Return the size of the quickest parts of a batch, the largest of equals. If a size between two of PARTS is
     quicker than all of PARTS up to the next, the batch runs as these: a larger batch, which knows PARTS alone, would
     have a lower rate, and better hardware could be slower."""
-    sizes = _sizes(batch)
-    listed, fitting = [size for size in sizes if size in PARTS], [size for size in sizes if size <= batch]
-    least_s = min(each_s[batch, size] for size in listed)
-    quickest_s = min(each_s[batch, size] for size in fitting)
-    chosen, most_s = (listed, least_s) if quickest_s < least_s else (fitting, quickest_s)
-    return max(size for size in chosen if each_s[batch, size] <= most_s * (1.0 + 1e-9))
+    listed, fitting = ({size: known[size] for size in sizes if size in known} for sizes in _sizes(batch))
+    chosen = listed if min(fitting.values()) < min(listed.values()) else fitting
+    return max(size for size, seconds in chosen.items() if seconds <= min(chosen.values()) * (1.0 + 1e-9))
 
 
-def _part_seconds(whole: Bundle, workloads: Sequence[Workload], setup: Setup) -> dict[int, _Seconds]:
-    """Return the seconds of each batch in parts, by the identity of a workload, which keeps them."""
-    kept = dict[int, _Seconds]()
+def _least_seconds(whole: Bundle, workloads: Sequence[Workload], setup: Setup) -> dict[int, _Seconds]:
+    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
+    of a workload and the size of its parts. Workloads keep them, since the parts of every batch are the same."""
+    kept, batches = dict[int, _Seconds](), whole.batches
     for each in workloads:
         own = _kept_seconds(each)
         _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    sizes = [(batch, size) for batch in sorted(set(whole.batches)) for size in _sizes(batch)]
-    lacking = [pair for pair in sizes if any(pair not in each_s for each_s in kept.values())]
-    at_once = max(_OPERATORS_AT_ONCE * len(whole.batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
+    sizes = sorted({size for batch in set(batches) for size in chain(*_sizes(batch))})
+    lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
+    at_once = max(_OPERATORS_AT_ONCE * len(batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
     for some in (lacking[first : first + at_once] for first in range(0, len(lacking), at_once)):
-        bundle = _bundle_parts([(workload, *pair) for pair in some for workload in workloads], whole, setup)
-        seconds = evaluate(bundle, setup).totals.latency_s.reshape(len(some), -1).T
+        parts = _bundle_parts([(workload, size, size) for size in some for workload in workloads], whole, setup, 0.0)
+        seconds = evaluate(parts, setup).totals.latency_s.reshape(len(some), -1).T / some
         for each_s, found in zip(kept.values(), seconds.tolist(), strict=True):
             each_s.update(zip(some, found, strict=True))
     return kept
@@ -318,13 +332,13 @@ def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, _Seconds]]:
     return {}
 
 
-def _bundle_parts(parts: Sequence[_Part], whole: Bundle, setup: Setup) -> Bundle:
+def _bundle_parts(parts: Sequence[_Part], whole: Bundle, setup: Setup, starts: float = 1.0) -> Bundle:
     """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
     start of the call, in which a chip draws less: at a power limit, it has a share in what is quickest."""
     pairs, joins = [(workload, size) for workload, _, size in parts], usual_joins(parts[0][0], setup.joins)
     bundle = bundle_pairs(pairs, setup.plan.widths, joins, once=whole.demand.order is not None)
     runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]
-    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
+    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins * starts / runs)
     repeats = runs if bundle.repeats is None else bundle.repeats * runs
     return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
 
@@ -579,9 +593,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         bundle, memories = make_bundle([workload], [-(-batches[0] // waves)], widths, joins), [memory]
     else:
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
-    whole = evaluate(bundle, setup, waves)
-    if waves == 1:
-        whole = split_batches(whole, [workload], setup)
+    whole = evaluate_in_parts(bundle, [workload], setup, waves)
     for place, (batch, memory) in enumerate(zip(batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
         evaluation, i = whole.locate(place)

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Bundle, Evaluation, evaluate, make_bundle, rates, split_batches
+from analysis.estimate.estimate import Bundle, Evaluation, evaluate_in_parts, make_bundle, rates
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
@@ -155,7 +155,7 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
         """Return the cost of each run as text, batch by batch."""
         shared = setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
         is_distinct = not setup.device.arch.places_models
-        evaluation = split_batches(evaluate(bundle(batches, *shared, is_distinct), setup), workloads, setup)
+        evaluation = evaluate_in_parts(bundle(batches, *shared, is_distinct), workloads, setup)
         held = peak_bytes(batches, *shared, block_channels(setup.device, setup.runtime.mode))
         return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
 

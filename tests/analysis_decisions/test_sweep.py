@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.estimate import (
-    estimate,
-    estimate_batches,
-    evaluate,
-    make_bundle,
-    split_batches,
-)
+from analysis.estimate.estimate import estimate, estimate_batches, evaluate, evaluate_in_parts, make_bundle
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import block_channels, peak_memory
@@ -47,7 +41,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     asked = make_bundle(loaded, (batch,), widths, setup.joins)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found = split_batches(evaluate(asked, setup), loaded, setup).totals
+    found = evaluate_in_parts(asked, loaded, setup).totals
     formats = [setup.plan.precision_run(mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
