@@ -178,9 +178,5 @@ def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) 
     start = text.casefold().find(find.casefold()) if find else -1
     if start < 0:
         return [Segment(text, plain)]
-    end = start + len(find)
-    return [
-        Segment(text[:start], plain),
-        Segment(text[start:end], palette.get("find", ground)),
-        Segment(text[end:], plain),
-    ]
+    end, marked = start + len(find), palette.get("find", ground)
+    return [Segment(text[:start], plain), Segment(text[start:end], marked), Segment(text[end:], plain)]

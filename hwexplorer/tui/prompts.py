@@ -206,9 +206,5 @@ def make_prompt(kind: str, session: Session, panes: Mapping[str, ViewPane]) -> P
     pane = panes[session.state.pane]
     if kind == "find" and pane.finds_rows:
         return FindPrompt(session, pane, f"find in {pane.pane}")
-    kinds: dict[str, Callable[[Session], Prompt]] = {
-        "find": FindPrompt,
-        "command": CommandPrompt,
-        "export": ExportPrompt,
-    }
+    kinds: dict[str, type[Prompt]] = {"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}
     return kinds[kind](session)

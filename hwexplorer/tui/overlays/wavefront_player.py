@@ -173,6 +173,6 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
         text = plain.Text("help", "Wavefront", ((_DRAWING, (wavefront_drawing.LEGEND,)), ("Keys", keys)))
         self.session.emit(TextOpened("help", "Wavefront", text))
 
-    def click(self, at: FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, at: FramedPane.Clicked) -> None:
         """Play or pause."""
         self.action_play()

@@ -52,7 +52,7 @@ class SavedSessions:
         return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
     def save(self, name: str, state: State, *others: Any) -> None:
-        """Save a state and other fields. Raises RequestError for a bad name or a file that cannot be read or written."""
+        """Save a state and other fields. Raises RequestError for a bad name, or if the file cannot be used."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
         try:

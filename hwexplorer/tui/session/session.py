@@ -145,10 +145,8 @@ class Session:
         if len(boxes) == 1:
             return ""
         left, top, width, _ = boxes["tree"]
-        if y >= top and x - left - width in (-1, 0):
-            return "tree"
-        lower = max(box[1] for box in boxes.values())
-        return "above" if top - y in (0, 1) else "upper" if lower - y in (0, 1) else ""
+        past = {"tree": x - left - width, "above": y - top, "upper": y - max(box[1] for box in boxes.values())}
+        return next((name for name, cells in past.items() if cells in (-1, 0) and y >= top - 1), "")
 
     def visible_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""

@@ -63,8 +63,7 @@ class CardStrip(framed_pane.Drawn):
             self.content.forget()
             self.on_resize()
             self.content.go(on)
-            self._drawn = ()
-            self.refresh()
+            self.redraw()
 
     def on_resize(self) -> None:
         """Hand the size below the answer to the table."""

@@ -98,6 +98,17 @@ class Drawn(Widget, can_focus=False, inherit_css=False):
             self._drawn = [ascii_strip(line, self.palette) for line in self.draw(width, height)]
         return self._drawn
 
+    def redraw(self) -> None:
+        """Draw again. Only lines that changed are sent to the terminal; after a cursor key these are few."""
+        before, self._drawn = self._drawn, ()
+        if not self.is_on_screen or len(before) != self.outer_size.height:
+            self.refresh()  # all of it, drawn when it is asked for
+            return
+        width = self.outer_size.width
+        changed = [Region(0, y, width, 1) for y, line in enumerate(self.drawn()) if line != before[y]]
+        if changed:
+            self.refresh(*changed)
+
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the lines of a region for Textual."""
         lines = list(self.drawn()[crop.y : crop.bottom])
@@ -152,9 +163,6 @@ class FramedPane(Drawn):
         self.active = False
         self._made: dict[int, tuple[object, Strip]] = {}  # framed lines by y, each with the parts that it was made of
 
-    def click(self, at: Clicked) -> None:
-        """Handle a click. Panes with something to choose override it."""
-
     def step(self, action: str) -> bool:
         """Move in the content. Return False if the action is not a move."""
         page = self.content.page()
@@ -163,17 +171,6 @@ class FramedPane(Drawn):
             self.content.move(steps[action])
             self.redraw()
         return action in steps
-
-    def redraw(self) -> None:
-        """Draw again. Only lines that changed are sent to the terminal; after a cursor key these are few."""
-        before, self._drawn = self._drawn, ()
-        if not self.is_on_screen or len(before) != self.outer_size.height:
-            self.refresh()  # all of it, drawn when it is asked for
-            return
-        width = self.outer_size.width
-        changed = [Region(0, y, width, 1) for y, line in enumerate(self.drawn()) if line != before[y]]
-        if changed:
-            self.refresh(*changed)
 
     @property
     def framed(self) -> bool:
@@ -262,17 +259,13 @@ class FramedPane(Drawn):
             return
         self.explain(self.content.help_at(event.x - 2 * self.framed, event.y - self.framed))
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Post three lines down."""
-        self._wheel(event, 3)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Post three lines up."""
-        self._wheel(event, -3)
-
-    def _wheel(self, event: events.MouseEvent, by: int) -> None:
+    def on_mouse_scroll_down(self, event: events.MouseEvent) -> None:
+        """Post three lines, down or up."""
         event.stop()
+        by = 3 if isinstance(event, events.MouseScrollDown) else -3
         self.post_message(self.Wheeled(self.pane, event.y - self.framed, by))
+
+    on_mouse_scroll_up = on_mouse_scroll_down
 
     def scroll_content(self, by: int) -> None:
         """Scroll and draw."""
@@ -311,10 +304,9 @@ class StatusLine(Drawn):
         self.segments: list[Segment] = []
 
     def show(self, segments: list[Segment]) -> None:
-        """Take the segments, and redraw if they changed."""
-        if segments != self.segments:
-            self.segments, self._drawn = segments, ()
-            self.refresh()
+        """Take the segments."""
+        self.segments = segments
+        self.redraw()
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the line, and empty ones below it."""

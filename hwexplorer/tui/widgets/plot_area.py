@@ -3,7 +3,7 @@ points, the one under the cursor, and the one that a click means. The drawing is
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import msgspec
@@ -12,6 +12,7 @@ from rich.segment import Segment
 from hardware.base.text import quantity, safe
 from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
+from hwexplorer.tui.palette import plain as cleaned
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
 from hwexplorer.views.plot_axis import Axis, axis, titled
@@ -25,7 +26,7 @@ class Braille:
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self._dots = [bytearray(width) for _ in range(height)]
-        self._owner = [bytearray(width) for _ in range(height)]
+        self.owners = [bytearray(width) for _ in range(height)]  # counted from 1, 0: none
 
     def dot(self, x: int, y: int, owner: int) -> None:
         """Set a dot if it is inside. x grows to the right from 0 to 2*width-1, y upwards from 0 to 4*height-1."""
@@ -33,7 +34,7 @@ class Braille:
             return
         y = 4 * self.height - 1 - y
         self._dots[y >> 2][x >> 1] |= _DOTS[y & 3][x & 1]
-        self._owner[y >> 2][x >> 1] = owner + 1
+        self.owners[y >> 2][x >> 1] = owner + 1
 
     def segment(self, x0: float, y0: float, x1: float, y1: float, owner: int) -> None:
         """Draw a straight line between two places, which may be outside."""
@@ -42,14 +43,10 @@ class Braille:
             at = step / steps
             self.dot(round(x0 + (x1 - x0) * at), round(y0 + (y1 - y0) * at), owner)
 
-    def owners(self, row: int) -> bytearray:
-        """Return the series of each cell of a row, counted from 1 (0: none)."""
-        return bytearray(self._owner[row])
-
     def cell(self, column: int, row: int, ascii: bool = False) -> tuple[str, int]:
         """Return the character of a cell and the cell's series (-1: none)."""
         dots = self._dots[row][column]
-        owner = self._owner[row][column] - 1
+        owner = self.owners[row][column] - 1
         if not dots:
             return " ", -1
         return ("*+ox"[owner % 4] if ascii else chr(0x2800 + dots)), owner
@@ -211,7 +208,7 @@ def _tags(
 ) -> list[Tag]:
     """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
     tell. A name covers no point, line or other name. Without a place for it, the legend has it alone."""
-    owner_rows = [canvas.owners(row) for row in range(grid.rows)]
+    owner_rows = [*map(bytearray, canvas.owners)]
     for column, row, _, _ in signs:
         owner_rows[row][column] = TAKEN
     tags: list[Tag] = []
@@ -268,7 +265,7 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray])
 def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
     """Return the title of y, then a legend of all series. Short of room, series in `named`, whose names are in the
     plot, are left out, and names that still do not fit are cut."""
-    head = layout.shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
+    head = layout.shorten(cleaned(titled(plot.y_title, plot.y_unit), palette), width)
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         mark = "─" if series.line else "◆" if series.mark else "•"
@@ -283,19 +280,14 @@ def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
         if width_limit > 1:
-            legend = say(f"  {sign} {layout.shorten(name, width_limit, True)}", palette)
+            legend = cleaned(f"  {sign} {layout.shorten(name, width_limit, True)}", palette)
             segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
 
-def say(text: str, palette: Palette) -> str:
-    """Return a text, in ASCII if the palette is."""
-    return to_ascii(text) if palette.ascii else text
-
-
 def _label(label: str, left: int, palette: Palette) -> list[Segment]:
     return [
-        Segment(say(label.rjust(left), palette), palette.get("dim")),
+        Segment(cleaned(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
     ]
 
@@ -314,13 +306,8 @@ def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> 
 
 
 def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
-    segments: list[Segment] = []
-    start = 0
-    for index in range(1, len(text) + 1):
-        if index == len(text) or text[index][1] != text[start][1]:
-            segments.append(Segment("".join(c for c, _ in text[start:index]), palette.get(text[start][1])))
-            start = index
-    return segments
+    runs = groupby(text, itemgetter(1))
+    return [Segment("".join([character for character, _ in run]), palette.get(role)) for role, run in runs]
 
 
 def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Segment]]:
@@ -332,7 +319,7 @@ def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Seg
         if place is None:
             continue
         column = min(columns - 1, max(0, int(place * (columns - 0.001))))
-        label = say(label, palette)
+        label = cleaned(label, palette)
         start = min(max(0, column - len(label) // 2), columns - len(label))
         if start < free:
             continue
@@ -386,7 +373,7 @@ class PlotArea(Content):
         title = titled(plot.x_title, plot.x_unit)
         for note in map(safe, plot.notes):  # as many whole notes as there is room for
             title += f" · {note}" if layout.width_of(title) + layout.width_of(note) + 3 <= self.width else ""
-        return [*lines, [Segment(say(layout.shorten(title, self.width), palette), palette.get("header"))]]
+        return [*lines, [Segment(cleaned(layout.shorten(title, self.width), palette), palette.get("header"))]]
 
     def move(self, by: int) -> str:
         """Return the key of the point `by` places on. The cursor is the state's, so it moves along the tree as well."""
