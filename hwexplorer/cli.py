@@ -244,21 +244,21 @@ def main(words: Sequence[str] | None = None) -> int:
                 gc.enable()
             arguments.run(arguments)
     except RequestError as error:
-        return _complain(str(error), 2)
+        return output.complain(str(error), 2)
     except signals.EndedBySignal as error:
-        return _complain(str(error), 128 + error.number)
+        return output.complain(str(error), 128 + error.number)
     except BrokenPipeError:
         _discard_output()  # the reader went away, as `head` does
         return 0
     except output.OutputError as error:
         _discard_output()
-        return _complain(str(error), 1)
+        return output.complain(str(error), 1)
     except MemoryError:
-        return _complain("out of memory: this takes more than the system allows", 1)
+        return output.complain("out of memory: this takes more than the system allows", 1)
     except Exception as error:
         if os.environ.get("HWEXPLORER_DEBUG"):
             raise
-        return _complain(f"internal error: {type(error).__name__}: {error} (HWEXPLORER_DEBUG=1 shows where)", 1)
+        return output.complain(f"internal error: {type(error).__name__}: {error} (HWEXPLORER_DEBUG=1 shows where)", 1)
     return 0
 
 
@@ -267,8 +267,3 @@ def _discard_output() -> None:
     if sys.stdout is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _complain(message: str, code: int) -> int:
-    output.complain(message)
-    return code

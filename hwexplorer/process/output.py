@@ -87,9 +87,10 @@ def width() -> int:
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
-def complain(message: str) -> None:
-    """Write an error as one line on standard error. If that fails, only the exit code reports it."""
+def complain(message: str, code: int = 1) -> int:
+    """Write an error as one line on standard error and return the exit code, which alone reports it if that fails."""
     say(f"hwexplorer: {' '.join(message.split())}")
+    return code
 
 
 def say(line: str) -> None:

@@ -1,7 +1,4 @@
-"""Write the sweep of the whole catalogue to a file.
-
-A run that was stopped goes on from the parts that it has written.
-"""
+"""Write the sweep of the whole catalogue. A run that was stopped goes on from the parts that it has written."""
 
 import argparse
 import shutil
@@ -110,21 +107,27 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left = {name: chunk for name, chunk in zip(names, work, strict=True) if not (folder / name).exists()}
+            left = {name: chunk for name, chunk in zip(names, work, strict=True) if not _kept_rows(folder / name)}
             done, total = (sum(chunk.n_rows for chunk in some) for some in (set(work) - set(left.values()), work))
             if done:
                 output.say(f"{done:,} of {total:,} rows are those of a run that was stopped")
             with closing(_rows([*left.values()], run, done)) as rows:
                 for name, text in zip(left, rows, strict=True):
-                    file_access.write(folder / name, (text.encode(),))
-            content = chain((head,), ((folder / name).read_bytes() for name in names))
-            is_table = target.suffix.lower() == ".parquet"
-            file_access.write(target, (_parquet(b"".join(content)),) if is_table else content)
+                    file_access.write(folder / name, (sha256(text.encode()).digest(), text.encode()))
+            parts = chain((head,), (_kept_rows(folder / name) for name in names))
+            file_access.write(target, (_parquet(b"".join(parts)),) if target.suffix.lower() == ".parquet" else parts)
             shutil.rmtree(folder)
     except BlockingIOError:
         raise RequestError(f"another run is writing {target.name}: wait, or name another file") from None
     except OSError as error:
         raise RequestError(f"cannot write {error.filename or target}: {error.strerror or error}") from None
+
+
+def _kept_rows(file: Path) -> bytes:
+    """Return the rows in a file of FILE.part, none if it is missing or damaged."""
+    kept = file.read_bytes() if file.is_file() else b""
+    rows = kept[sha256().digest_size :]
+    return rows if kept == sha256(rows).digest() + rows else b""
 
 
 def _parquet(rows: bytes) -> bytes:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from analysis.explore.catalogue_sweep import Chunk, header, run_chunk
 from hardware.base.errors import RequestError
 from hwexplorer.reports._bulk_sweep import write_parts
+from tests.terminal import hear
 from tests.waiting import wait_until
 
 WORDS = ["sweep", "--all", "--on", "t4,l4", "--batches", "1,2,4,8,16,32,64", "--precisions", "fp16,fp32,int8"]
@@ -22,11 +23,9 @@ WORDS += ["--workers", "2"]
 
 
 def started(folder: Path, form: str, *words: str) -> subprocess.Popen[str]:
-    """A sweep into `out.FORM`, in a session of its own. It hears ctrl+c also where a shell runs the tests in the
-    background, whose children ignore it."""
+    """A sweep into `out.FORM`, in a session of its own."""
     command = [sys.executable, "-m", "hwexplorer", *WORDS, "-o", str(folder / f"out.{form}"), *words]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear)
 
 
 def session(leader: int) -> list[int]:
@@ -74,10 +73,10 @@ WHOLE = header("csv") + "".join(map(run_chunk, WORK))
 
 
 @pytest.mark.parametrize("done", [0, 1, 2, 3])
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_stopped_run_goes_on_from_the_rows_of_the_same_request(done: int, changed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", ["", "request", "files"])
+def test_a_stopped_run_goes_on_from_whole_rows_of_the_same_request(done: int, changed: str, tmp_path: Path) -> None:
     target, ran = tmp_path / "out.csv", list[Chunk]()
-    work = [replace(chunk, batches=(1, 2)) for chunk in WORK] if changed else WORK
+    work = [replace(chunk, batches=(1, 2)) for chunk in WORK] if changed == "request" else WORK
 
     def run_some(work: Sequence[Chunk], most: int) -> Iterator[str]:
         for chunk in work[:most]:
@@ -88,6 +87,8 @@ def test_a_stopped_run_goes_on_from_the_rows_of_the_same_request(done: int, chan
         write_parts(target, work, partial(run_some, most=done))
     assert target.exists() is (done == len(WORK))
     ran.clear()
+    for file in (tmp_path / "out.csv.part").glob("?" * 64) if changed == "files" else ():
+        file.write_bytes(file.read_bytes()[:-9])
     write_parts(target, WORK, partial(run_some, most=len(WORK)))
     assert target.read_text() == WHOLE
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
