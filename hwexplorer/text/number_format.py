@@ -72,7 +72,7 @@ def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
         scale = Scale()
     else:
         factor, label = prefix_for(max(finite), unit)
-        if (unit == "W" or "/s" in unit) and min(finite) < 0.01 * factor and max(finite) < 10 * factor:
+        if (unit in ("W", "Js") or "/s" in unit) and min(finite) < 0.01 * factor and max(finite) < 10 * factor:
             factor, label = prefix_for(factor / 1000, unit)  # data sheets write 1200 W and 8 W, and no kilowatts
         largest, smallest = max(finite) / factor, min(finite) / factor
         least, most = decimals_for(largest, 3), decimals_for(smallest, 2)

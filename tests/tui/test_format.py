@@ -50,8 +50,8 @@ def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
     assert column([152e-3, 4.39e-3, 1.8e-5], "Js") == (["152    ", "4.39 ", "0.018"], "mJ·s")
     assert column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
     assert column([401408, 12], "count") == (["401,408", "12"], "")
-    assert column([], "J") == ([], "J")
-    assert column([None, math.nan], "s") == (["", ""], "s")
+    assert column([2350.0, 0.788], "Js") == (["2350   ", "0.79"], "J·s")  # in kilojoules one would read 0.00079
+    assert (column([], "J"), column([None, math.nan], "s")) == (([], "J"), (["", ""], "s"))
 
 
 def test_delta_always_carries_its_sign() -> None:
