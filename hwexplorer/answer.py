@@ -267,14 +267,13 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     if engine.is_adopted(model):
         return model
     model = model_ref.configuration_of_weights(model)
-    is_target = model_ref.user_target(model) is not None
     inputs = arguments.input or ()
     limits = reading_budget.ProcessLimits(
         min(arguments.time_limit or reading_budget.USER_LIMITS.seconds, 1e6),
         int(min(arguments.memory_limit or 0, 1 << 50)) or reading_budget.USER_LIMITS.memory_bytes,
         arguments.show_output,
     )
-    if is_target or inputs or arguments.batch_dim is not None:
+    if model_ref.user_target(model) is not None or inputs or arguments.batch_dim is not None:
         return engine.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
     # `hf:` and a folder is not a state string: its slashes separate folders.
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):

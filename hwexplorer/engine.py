@@ -23,6 +23,7 @@ from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets, zoo
+from analysis.model.training import training_request
 from analysis.model.training.training_request import Step
 from hardware import device_catalog, known_architectures
 from hardware.base import file_access
@@ -419,7 +420,10 @@ def resolve_model_name(
     target = targets.complete(target, inputs, batch_dim)
     if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
         allow(str(target), limits)
-    return str(target)
+    name, batch = training_request.split_batch(model)
+    if (asked := training_request.split(name)) is None:
+        return str(target)
+    return f"{Step(target, training_request.read(*asked))}" + f",batch={batch}" * (batch is not None)
 
 
 def allow(model: str, limits: reading_budget.ProcessLimits) -> None:

@@ -60,7 +60,7 @@ def _document(
         if value is not None
     ]
     if not limits and not front:
-        raise RequestError(f"search needs a limit (one or more of {', '.join(limit_flags())}), or --front")
+        raise RequestError(f"search needs a limit ({', '.join(limit_flags())}) or --front; compare --cost ranks costs")
     points = list[grid.Point]()
     for member in _states(state, models):
         axes = configurations.axes_of(member, batches, precisions or SWEEP, power_modes, caps)

@@ -1,5 +1,7 @@
 """Laws of training steps, and torch as the judge of their products and of what they keep."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from analysis.model.names.model_ref import refer
 from analysis.model.training.step import BACKWARD, FORWARD, at_width, saved_tensors
 from analysis.model.training.training_request import Step
 from hardware.device_catalog import load_device
+from hwexplorer.engine import resolve_model_name
 
 MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "bert_base:sequence=64", "gpt2:sequence=64", "squeezenet1_1")
 
@@ -95,8 +98,7 @@ def test_experts_on_several_devices_exchange_tokens_and_no_gradients(stage: int)
     step = _step("mixtral_8x7b:sequence=64,layers=1", "ep=8", f"zero={stage}")
     ops, numel = step.operators, step.tensors.numel @ step.value_at(batch=8)
     reads = np.split(ops.in_tensor, ops.in_ptr[1:-1])
-    sums = [i for i, path in enumerate(ops.path) if ".exchange" in path]
-    exchanged = sum(numel[tensor] for i in sums for tensor in reads[i])
+    exchanged = sum(numel[read].sum() for path, read in zip(ops.path, reads, strict=True) if ".exchange" in path)
     is_expert = [".experts." in name for name in step.tensors.name]
     experts = numel[(step.tensors.role == WEIGHT) & is_expert].sum()
     assert ops.kind.count("all_to_all") == 4
@@ -162,13 +164,11 @@ def test_a_wrong_option_is_refused(name: str, says: str) -> None:
         refer(name)
 
 
-def test_one_step_has_one_name() -> None:
-    names = (
-        "llama3_8b:train,sequence=128,zero=3",
-        "llama3_8b:sequence=128,train,zero=3",
-        "Llama3-8B:zero=3,sequence=128,train",
-    )
-    assert {str(refer(name)) for name in names} == {names[0]}
+def test_one_step_has_one_name(tmp_path: Path) -> None:
+    orders = ("train,sequence=128,zero=3", "sequence=128,train,zero=3", "zero=3,sequence=128,train")
+    assert {str(refer(f"Llama3-8B:{order}")) for order in orders} == {f"llama3_8b:{orders[0]}"}
+    (file := tmp_path / "net.onnx").touch()
+    assert resolve_model_name(f"{file}:train,batch=4,zero=3") == f"{file}:train,zero=3,batch=4"
 
 
 # --- torch as the judge --------------------------------------------------------------------------------------------

@@ -175,10 +175,11 @@ def _published_precision(model: str) -> str:
 
 
 def user_target(text: str) -> Target | None:
-    """Return the user's model that a text names, None for any other model. Raises `ModelSpecError`."""
+    """Return the user's model that a text names, also in training, None for any other. Raises `ModelSpecError`."""
     if text.lower().startswith("hf:"):
         return None
-    full = plain(text)
+    asked = None if "@" in text else training.split(training.split_batch(text)[0])
+    full = plain(text if asked is None else asked[0])
     target = targets.parse(full)
     if target is None:
         _refuse_file(text)
