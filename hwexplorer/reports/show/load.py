@@ -182,7 +182,7 @@ SHOWN = 40
 _FOUND = columns(
     served_load.ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
-    EDP, key={"of": "marked_key"}, layout=0, tokens=2, good=3, power=4,
+    EDP, key={"of": "marked_key"}, layout=0, energy_per_token=1, usd_per_million_tokens=1, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**served_load.AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
