@@ -130,7 +130,7 @@ def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> N
     assert [row.cells[delta] for row in table.rows if not row.cells[energy]] != []
     assert all(row.cells[delta] is None for row in table.rows if not row.cells[energy] or row.cells[there] is None)
     text = ScreenQueries().exported(state, "events", "text")
-    units = re.findall(r"(?:Energy|tpu_v4) (.?J)(?!/batch)", text)
+    units = re.findall(r"(?:Energy|pin) (.?J)(?!/batch)", text)
     assert len(units) == 2
     assert len(set(units)) == 1
 
