@@ -195,13 +195,11 @@ VERBS: dict[str, tuple[str, ...]] = {
 def test_a_signal_in_a_callback_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python raises no exception out of a callback of a weak reference."""
     monkeypatch.setattr(signals, "_end_here", lambda *_: None)  # the tests go on
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with signals.handle_signals():
-        weakref.finalize(set(), signal.raise_signal, signal.SIGHUP)
+        weakref.finalize(set(), signal.raise_signal, signal.SIGTERM)
         with pytest.raises(signals.EndedBySignal):
             wait_until(lambda: False)
         monkeypatch.setattr(signals, "_number", 0)  # else all signals stay ignored
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(("verb", "number"), [("sweep", signal.SIGTERM), ("capture", signal.SIGINT)])
