@@ -63,7 +63,8 @@ class CardStrip(framed_pane.Drawn):
             self.content.forget()
             self.on_resize()
             self.content.go(on)
-            self.redraw()
+            self._drawn = ()
+            self.refresh()
 
     def on_resize(self) -> None:
         """Hand the size below the answer to the table."""

@@ -304,9 +304,10 @@ class StatusLine(Drawn):
         self.segments: list[Segment] = []
 
     def show(self, segments: list[Segment]) -> None:
-        """Take the segments."""
-        self.segments = segments
-        self.redraw()
+        """Take the segments, and draw them with the next frame if they changed."""
+        if segments != self.segments:
+            self.segments, self._drawn = segments, ()
+            self.refresh()
 
     def draw(self, width: int, height: int) -> list[Strip]:
         """Return the line, and empty ones below it."""
