@@ -113,7 +113,7 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
                 output.say(f"{done:,} of {total:,} rows are those of a run that was stopped")
             with closing(_rows([*left.values()], run, done)) as rows:
                 for name, text in zip(left, rows, strict=True):
-                    file_access.write(folder / name, (sha256(text.encode()).digest(), text.encode()))
+                    file_access.write(folder / name, (sha256((name + text).encode()).digest(), text.encode()))
             parts = chain((head,), (_kept_rows(folder / name) for name in names))
             file_access.write(target, (_parquet(b"".join(parts)),) if target.suffix.lower() == ".parquet" else parts)
             shutil.rmtree(folder)
@@ -124,10 +124,10 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
 
 
 def _kept_rows(file: Path) -> bytes:
-    """Return the rows in a file of FILE.part, none if it is missing or damaged."""
+    """Return the rows in a file of FILE.part, none if it is missing, damaged or that of another part."""
     kept = file.read_bytes() if file.is_file() else b""
     rows = kept[sha256().digest_size :]
-    return rows if kept == sha256(rows).digest() + rows else b""
+    return rows if kept == sha256(file.name.encode() + rows).digest() + rows else b""
 
 
 def _parquet(rows: bytes) -> bytes:
