@@ -340,6 +340,7 @@ def _bundle_parts(parts: Sequence[_Part], whole: Bundle, setup: Setup, starts: f
     runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]
     calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins * starts / runs)
     repeats = runs if bundle.repeats is None else bundle.repeats * runs
+    repeats = repeats if (repeats != 1.0).any() else None  # a batch in one part shares its demand
     return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
 
 
