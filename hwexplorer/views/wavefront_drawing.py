@@ -45,7 +45,7 @@ def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, h
     """Return the drawing in exactly `height` lines of `width` columns and a gap."""
     stages, rows = machine.stages, max(height - 10, 1)
     index_width = max(width * 2 // 5, 12) if stages.cells[0] else max(width // 2, 1)
-    right = max(width - index_width - _GAP, 1)
+    right = max(width - index_width - _GAP, 3)
     m, n, layers = (whole(count) for count in stages.blocks)
     index_head = f"{m} x {n}{f' x {layers}' if stages.blocks[2] > 1 else ''}", "blocks"
     head, units = _array(stages, state, right, rows) if stages.cells[0] else _units(machine, state, right, rows)
