@@ -252,10 +252,10 @@ def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
     if 2 * shared <= own:
         return ()
     name = tables.name_pattern(result.workload.operators.path[others[0]])
-    hidden_s = -float(causes.steps(result, members)[-1].sum())
-    is_shown = hidden_s > LEAST_STEP * float(result.run.latency_s[members].sum())
-    hidden = f", behind whose work {_s(hidden_s)} are hidden" * is_shown
-    return (f"{count_noun(shared, 'kernel')} shared with {name}{hidden}",)
+    text, hidden_s = f"{count_noun(shared, 'kernel')} shared with {name}", -causes.steps(result, members)[-1].sum()
+    if hidden_s > LEAST_STEP * result.run.latency_s[members].sum():
+        text += f", behind whose work {_s(float(hidden_s))} are hidden"
+    return (text,)
 
 
 def _describe_work(result: Estimate, i: int) -> str:
