@@ -258,7 +258,7 @@ def _view(state: State, device: str | None = None, arch: str | None = None) -> p
     cited, known = "; ".join(row.source for row in priced), price_table()["sources"]
     works = [f"{name}: {text}" for name, text in known.items() if name in cited]
     prices = plain.Table("coefficients", title, PRICES, table, footer=(*_rates(spec), *works))
-    return plain.Page("devices", spec.name, (_sheet(spec, True), prices))
+    return plain.Page("devices", f"Facts and prices of {spec.name}", (_sheet(spec, True), prices))
 
 
 def _brief(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Text:
