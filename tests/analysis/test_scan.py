@@ -11,7 +11,7 @@ def test_runs_keep_their_limits_and_better_hardware_is_never_slower() -> None:
     assert not list(scan(80, seed=2))
 
 
-def test_better_hardware_is_never_slower_where_scans_found_it_so() -> None:
+def test_better_hardware_is_no_longer_slower_where_scans_found_it() -> None:
     sampling = "mixtral_8x7b:decode,layers=1", "titan_v", "memory_bandwidth*10", Scenario(200, "int8")
     parts = "conv2d", "kpu_t256", "units*4", Scenario(17, "w4a16")  # in its start a chip draws less
     lanes = "resnet50", "kpu_t100", "vector_clock_hz*1.5", Scenario(64, "fp32", "compiled")  # all voltage rises

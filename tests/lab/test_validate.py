@@ -110,9 +110,11 @@ def test_a_detector_takes_the_image_size_of_a_row() -> None:
     assert large.demand.macs.sum() == pytest.approx(4.0 * small.demand.macs.sum(), rel=0.01)
 
 
-def test_a_row_that_lists_tf32_apart_ran_in_fp32() -> None:
-    row = {**BASE, "precision": "fp32", "latency_ms": "1", "note": "mean; TF32 listed apart"}
-    assert interpret_row(row).scenario.precision == "fp32_strict"
+def test_notes_of_a_row_say_what_ran() -> None:
+    row = {**BASE, "precision": "fp32", "latency_ms": "1", "model": "vgg11"}
+    apart, built = (interpret_row({**row, "note": note}) for note in ("mean; TF32 listed apart", "a network of timm"))
+    assert (apart.model, apart.scenario.precision) == ("vgg11", "fp32_strict")
+    assert (built.model, built.family, built.scenario.precision) == ("timm:vgg11", "vgg", "fp32")
 
 
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:

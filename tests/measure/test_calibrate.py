@@ -101,7 +101,7 @@ def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(own_folder: Path)
     made = document("calibrate", "l4", "9.7 ms resnet50 batch 8 fp16 tensorrt")
     assert (made["device"], made["name"]) == ("my_l4", "my_l4")
     rate = document("calibrate", "l4", "20 tokens/s llama3_8b:prefill,sequence=100, batch 8 vllm")["rows"][0]
-    row, measured_s = made["rows"][0], [pytest.approx(9.7e-3), 800 / 20]
+    (row,), measured_s = made["rows"], [pytest.approx(9.7e-3), 800 / 20]
     assert (row["name"], row["batch"], [row["measured_s"], rate["measured_s"]]) == ("resnet50", 8, measured_s)
     assert made["next"].endswith("resnet50 --batch 8 --precision fp16 --runtime tensorrt --on my_l4")
     assert [row["device"] for row in document(*shlex.split(made["next"])[1:])["rows"]] == ["my_l4"]

@@ -82,12 +82,8 @@ def test_parts_of_a_batch_add_up(parts: int, model: str, on: str) -> None:
 def test_devices_that_share_a_batch_take_longer_than_one_with_its_share(model: str) -> None:
     reference, device = refer(f"{model}{',' if ':' in model else ':'}train"), load_device("h100_sxm")
     assert isinstance(reference, Step)
-    steps = [store.ready(reference.on_devices(count)) for count in (1, 2, 8)]
-    times = [
-        estimate(step, device, Scenario(64 * n, "fp32")).latency_s
-        for step, n in zip(steps, (1, 2, 8), strict=True)
-        if step
-    ]
+    steps = {count: store.ready(reference.on_devices(count)) for count in (1, 2, 8)}
+    times = [estimate(step, device, Scenario(64 * n, "fp32")).latency_s for n, step in steps.items() if step]
     assert times == sorted(times)
     assert times[2] < 1.2 * times[0]  # 7 to 7.8 times the rate of one, as published
 
