@@ -58,8 +58,8 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime for a request: that of a mode, the usual one if it has it, or a named one that fits (for files
-    of llama.cpp that is llama.cpp). Otherwise return the runtime usually deployed on the device."""
+    """Return the runtime for a request: that of a mode, the usual one if it has it, a fused one if unknown, or a named
+    one that fits (llama.cpp for its files). Otherwise return the runtime usually deployed on the device."""
     if name in (LIKE_FOR_LIKE, UNKNOWN):
         alike = runtime_of_mode(device, "fused")
         return alike if name == LIKE_FOR_LIKE else msgspec.structs.replace(alike, id=name, name="an unknown engine")

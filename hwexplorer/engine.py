@@ -409,7 +409,7 @@ def resolve_model_name(
     *,
     trusted: bool = True,
 ) -> str:
-    """Return the complete name of a model that a person typed, and allow the code of a user's model to run.
+    """Return the complete name of a model that a person typed, or of its training, and allow a user's code to run.
     Unless `trusted`, a name that is already complete (it may be from a state string) allows nothing.
     Raises RequestError for inputs of a model that takes none, and if no file defines the model."""
     target = model_ref.user_target(model)
@@ -423,7 +423,8 @@ def resolve_model_name(
     name, batch = training_request.split_batch(model)
     if (asked := training_request.split(name)) is None:
         return str(target)
-    return f"{Step(target, training_request.read(*asked))}" + f",batch={batch}" * (batch is not None)
+    step = str(Step(target, training_request.read(*asked)))
+    return step if batch is None else f"{step},batch={batch}"
 
 
 def allow(model: str, limits: reading_budget.ProcessLimits) -> None:

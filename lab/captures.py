@@ -55,7 +55,13 @@ def _with_heads(name: str) -> Workload:
     def _make(*_: object) -> object:
         module = import_torchvision().models.get_model(name, weights=None, init_weights=False, transform_input=True)
         evaluate = module.eval
-        module.eval = lambda: patch.object(evaluate(), "training", True).start() and module  # its parts evaluate
+
+        def _evaluate_parts() -> object:
+            """Set all parts to evaluation, but not the model itself, which then has its heads."""
+            evaluate().training = True
+            return module
+
+        module.eval = _evaluate_parts
         return module
 
     with patch.object(torchvision_models, "_torchvision", _make):

@@ -258,8 +258,8 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
 
 
 def evaluate_in_parts(bundle: Bundle, workloads: Sequence[Workload], setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a bundle of workloads, which are joined alike, in waves, but batches that a compiler runs in parts, one
-    after another, where this is quicker."""
+    """Execute a bundle of workloads, which are joined alike, in waves. A batch that a compiler can run in parts runs as
+    the parts, one after another, that take the least time."""
     estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(bundle.batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
     if waves > 1 or not places or not setup.device.arch.splits_batches or setup.runtime.mode != "fused":
@@ -288,8 +288,8 @@ def _sizes(batch: int) -> tuple[list[int], list[int]]:
 
 
 def _candidates(least_s: _Seconds, known: _Seconds, batch: int) -> list[int]:
-    """Return the sizes of parts that may be the quickest of a batch. At first those with the least seconds without a
-    start; then the others that take without it no longer than these with their share of it, as it only adds time."""
+    """Return the sizes of parts to execute next. If none is `known`, those with the least seconds without a start; then
+    all others whose seconds without a start do not exceed the known ones with it, since a start only adds time."""
     if not known:
         return [*dict.fromkeys(min(sizes, key=least_s.__getitem__) for sizes in _sizes(batch))]
     most_s = max(min(known[size] for size in sizes if size in known) for sizes in _sizes(batch)) / batch
@@ -328,13 +328,13 @@ def _least_seconds(whole: Bundle, workloads: Sequence[Workload], setup: Setup) -
 
 @memoize()
 def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, _Seconds]]:
-    """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
+    """Return what `_least_seconds` keeps of a workload, by the identity of setups, which it holds."""
     return {}
 
 
 def _bundle_parts(parts: Sequence[_Part], whole: Bundle, setup: Setup, starts: float = 1.0) -> Bundle:
-    """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
-    start of the call, in which a chip draws less: at a power limit, it has a share in what is quickest."""
+    """Return the bundle of one part of each workload and batch, repeated as often as it runs. Each part has its share
+    of the start of the call, times `starts`: a chip draws less in it, which counts at a power limit."""
     pairs, joins = [(workload, size) for workload, _, size in parts], usual_joins(parts[0][0], setup.joins)
     bundle = bundle_pairs(pairs, setup.plan.widths, joins, once=whole.demand.order is not None)
     runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]

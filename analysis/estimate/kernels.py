@@ -294,7 +294,8 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats, body: int) -> M
 def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
     """Return 1 where a call of the model begins: at its first kernel, and at the first of each repeated part."""
     begins = np.zeros(workload.n_operators)
-    begins[[run[0] for run in runs[:1]]] = 1.0
+    if runs:
+        begins[runs[0][0]] = 1.0
     if workload.kind == "request" and workload.repeats is not None:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
         begins[1:][changes] = 1.0

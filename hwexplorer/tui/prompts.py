@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PICTURE = ".svg"
 SUFFIXES = (*files.SUFFIXES, PICTURE)
+_GO_TO_NEXT = " · enter, then n goes to the next"
 
 
 class Finder(Protocol):
@@ -53,7 +54,7 @@ class FindPrompt(Prompt):
             count = len(state_changes.matching_rows(table, self.text))
         except RequestError as error:
             return str(error)
-        return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
+        return f"{count} row{'s' * (count != 1)}{_GO_TO_NEXT}" if count else "no row here has it"
 
     def offers(self) -> dict[str, str]:
         """Return examples of conditions."""
@@ -73,8 +74,8 @@ class FindPrompt(Prompt):
                 session.move_to(target)
 
     def enter(self) -> None:
-        """Say so if no row matches, since the rows are then shown as without a search."""
-        if self.text.strip() and (note := self.note()) and "enter" not in note:
+        """Say so and end the search if no row matches."""
+        if self.text.strip() and not (note := self.note()).endswith(_GO_TO_NEXT):
             self.session.say(f"find {self.text.strip()}: {note}", "warn")
             self.follow("")
 

@@ -31,10 +31,7 @@ from hwexplorer.extend import (
 from hwexplorer_annexes.calibration import device_fit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,40}")
-_TOKENS = {
-    "prefill": "sequence",
-    "request": "output",
-}  # that a rate counts, by kind of work; else one
+_TOKENS = {"prefill": "sequence", "request": "output"}  # lengths that tokens/s count, by kind of work; one by default
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _TIMED = re.compile(rf"(\d*\.?\d+) ?({'|'.join(_SECONDS)}|\w+/s) +(\S+?)(?:,? +batch +(\d+))?((?:,? +\S+)*)")
 _FORM = '"9.7 ms MODEL batch 8 fp16 tensorrt", where 120 tokens/s or 850 images/s may be the time'
@@ -91,15 +88,16 @@ def _timed_row(
     timed: re.Match[str], device: Device, execution_name: str | None, format_name: str | None
 ) -> predictions.MeasuredRow:
     """Return the row of a measurement in words. Raises RequestError."""
-    amount, unit, model, batch, words = timed.groups()
-    if not float(amount):
-        raise RequestError(f"{timed[0]}: the time must be above 0")
+    digits, unit, model, batch, words = timed.groups()
+    if not (amount := float(digits)):
+        raise RequestError(f"{timed[0]}: the time or rate must be above 0")
     is_rate, counts_tokens = unit not in _SECONDS, unit.startswith("tokens")
     model += ":decode" if counts_tokens and ":" not in model else ""
-    asked = state.parse(f"{model}@{','.join((f'b{batch or 1}', *words.replace(',', ' ').split()))}")
+    settings = ",".join((f"b{batch or 1}", *words.replace(",", " ").split()))
+    asked = state.parse(f"{model}@{settings}")
     of_model = engine.workload(asked)
     tokens = of_model.defaults.get(_TOKENS.get(of_model.kind, ""), 1) if counts_tokens else 1
-    latency_s = asked.batch * tokens / float(amount) if is_rate else float(amount) * _SECONDS[unit]
+    latency_s = asked.batch * tokens / amount if is_rate else amount * _SECONDS[unit]
     scenario = Scenario(asked.batch, format_name or asked.precision, execution_name or asked.execution)
     return predictions.MeasuredRow(
         group=(timed[0],), model=model, device=device, scenario=scenario, latency_s=latency_s, energy_j=None,

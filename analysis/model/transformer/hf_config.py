@@ -211,8 +211,9 @@ def _share_caches(raw: Raw, own: list[Raw], usual: int) -> None:
         raise ModelSpecError("config.json: all layers attend to caches of another model, which is not supported")
     wide = 2 if raw.get("use_double_wide_mlp") else 1
     for layer, sizes in enumerate(own if shared else ()):
-        reuses_cache = layer >= len(own) - shared
-        sizes |= {"reuses_cache": int(reuses_cache)} | ({"ffn": wide * sizes.get("ffn", usual)} if reuses_cache else {})
+        sizes["reuses_cache"] = int(layer >= len(own) - shared)
+        if sizes["reuses_cache"]:
+            sizes["ffn"] = wide * sizes.get("ffn", usual)
 
 
 def row(raw: Raw, kind: str) -> Raw:

@@ -140,7 +140,7 @@ class Session:
         )
 
     def border_at(self, x: int, y: int) -> str:
-        """Return which of the `sizes` the border between panes at a place of the screen changes; '' for no border."""
+        """Return the field of `sizes` that the border at a place of the screen changes; '' if no border is there."""
         boxes = {name: box for name, box in self.visible_boxes(self.state).items() if name in states.PANES}
         if len(boxes) == 1:
             return ""

@@ -153,7 +153,7 @@ class FramedPane(Drawn):
 
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
-        self.border = ""  # between panes, that is held at a place of the screen: what it changes
+        self.border = ""  # the field of `Sizes` whose border the mouse holds, at the place `held` of the screen
         self.held, self.is_dragged = Offset(), False
         self.pane, self.number, self.content = name, number, content
         self.palette = palette
@@ -260,7 +260,7 @@ class FramedPane(Drawn):
         self.explain(self.content.help_at(event.x - 2 * self.framed, event.y - self.framed))
 
     def on_mouse_scroll_down(self, event: events.MouseEvent) -> None:
-        """Post three lines, down or up."""
+        """Post a scroll by three lines, down or up."""
         event.stop()
         by = 3 if isinstance(event, events.MouseScrollDown) else -3
         self.post_message(self.Wheeled(self.pane, event.y - self.framed, by))

@@ -346,16 +346,14 @@ class TreeTable(TableHeads):
 
     def _remarks(self) -> tuple[list[str], list[str]]:
         """Return the footer and note lines in sight: the first footer line always, the others if rows leave room.
-
-        Each is wrapped if it has room when wrapped, else cut.
-        """
+        Each is wrapped if it has room when wrapped, else cut."""
         if self._remark_lines is None:
             free = max(0, self.height - 1 - len(self.visible))
             footer, notes = list[str](), list[str]()
-            for line in (*self.table.footer, *self.table.notes):
-                room, wrapped = free - len(footer) - len(notes), layout.wrap(safe(line), self.width, 2)
-                shown = footer if line in self.table.footer else notes
-                shown += wrapped if len(wrapped) <= room else [safe(line)]
+            for shown, lines in ((footer, self.table.footer), (notes, self.table.notes)):
+                for line in map(safe, lines):
+                    room, wrapped = free - len(footer) - len(notes), layout.wrap(line, self.width, 2)
+                    shown.extend(wrapped if len(wrapped) <= room else [line])
             footer = footer[: max(free, 1 if self.height > 4 else 0)]
             self._remark_lines = footer, notes[: max(0, free - len(footer))]
         return self._remark_lines
