@@ -47,7 +47,7 @@ def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision:
     """Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
 
 def calibrate(device: _Value = ..., file: _Value = ..., *, on: _Value = ..., runtime: _Value = ..., precision: _Value = ..., name: _Value = ..., to: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
-    """Make a device from measurements: results of benchmark tools, rows of a CSV, or a time in words."""
+    """Make a device from measurements: results of benchmark tools, rows of a CSV, or a time or rate in words."""
 
 def check(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Findings]:
     """Check rules such as "energy(gpu) < 50mJ": PASS, FAIL or UNKNOWN, with margin, odds and what to measure next."""

@@ -64,7 +64,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("previous_pane", "shift+tab", "Pane before", "Go to the previous pane",
             changes.cycle("pane", states.PANES, -1)),
         _action("zoom", "z", "Zoom", "Show one pane alone, or all panes again", changes.flip("zoom"), hint="zoom"),
-        _action("wider", "ctrl+right", "Wider tree", "Make the tree wider; or drag its right border", "split", 4),
+        _action("wider", "ctrl+right", "Wider tree", "Make the tree wider; or drag a border between panes", "split", 4),
         _action("narrower", "ctrl+left", "Narrower tree", "Make the tree narrower", "split", -4),
         _action("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree"),
     ),

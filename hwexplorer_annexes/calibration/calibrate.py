@@ -1,4 +1,4 @@
-"""Make a device from measurements: results of benchmark tools, rows of a CSV, or a time in words.
+"""Make a device from measurements: results of benchmark tools, rows of a CSV, or a time or rate in words.
 
 Its file goes to your own folder, where every verb finds it by name, or to --to; shipped files do not change.
 """
