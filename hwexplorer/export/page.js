@@ -16,7 +16,8 @@ all.forEach(function(r){r.cells[c].hidden=empty})})}
 body.querySelectorAll("td button").forEach(function(b){b.addEventListener("click",function(){
 b.closest("tr").classList.toggle("shut");draw()})});draw()});
 document.querySelectorAll("table[data-turns]").forEach(function(t){var rows=Array.prototype.slice.call(t.tBodies[0].rows);
-var controls=[],bar=document.createElement("p");bar.className="turns";
+var controls=[],bar=document.createElement("p"),note=document.createElement("p");bar.className="turns";
+note.textContent="This combination is not in the sweep: choose another one.";
 function part(text,cap){var at=text.indexOf("@");return cap?(at<0?"no cap":text.slice(at+1)):at<0?text:text.slice(0,at)}
 function add(name,value,first){var seen=[];rows.forEach(function(r){var v=value(r);if(seen.indexOf(v)<0)seen.push(v)});
 if(seen.length<2)return;var label=document.createElement("label"),list=document.createElement("select");
@@ -24,9 +25,9 @@ label.textContent=name+" ";(first?[]:["all"]).concat(seen).forEach(function(v){
 var o=document.createElement("option");o.value=o.textContent=v;list.appendChild(o)});
 list.addEventListener("change",draw);controls.push([list,value]);label.appendChild(list);bar.appendChild(label)}
 function draw(){rows.forEach(function(r){r.hidden=!controls.every(function(c){
-return c[0].value==="all"||c[0].value===c[1](r)})})}
+return c[0].value==="all"||c[0].value===c[1](r)})});note.hidden=rows.some(function(r){return !r.hidden})}
 t.dataset.turns.split(" ").forEach(function(c){var name=t.tHead.rows[0].cells[c].textContent.toLowerCase();
 function text(r){return r.cells[c].dataset.v}
 if(name==="device"){add(name,function(r){return part(text(r),false)},false);add("cap",function(r){
 return part(text(r),true)},false)}else add(name,function(r){return r.cells[c].textContent.trim()},true)});
-t.parentNode.parentNode.insertBefore(bar,t.parentNode);draw()});
+t.parentNode.parentNode.insertBefore(bar,t.parentNode);bar.after(note);draw()});

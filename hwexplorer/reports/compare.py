@@ -106,10 +106,8 @@ def _assumptions(bill: Bill, is_whole: bool) -> plain.Text:
         band = f" ({a.low:g} - {a.high:g})" if is_whole and a.low is not None else ""
         values.append(f"{a.name} {a.value:g} {a.unit}{band}" + f" [{a.quality}: {a.source}]" * is_whole)
     if not is_whole:
-        prices, values = (
-            [", ".join(prices)],
-            [", ".join(values), "Ranges and sources: --all. Your own: --hourly, --price .."],
-        )
+        prices = [", ".join(prices)]
+        values = [", ".join(values), "Ranges and sources: --all. Your own: --hourly, --price .."]
     blocks = (("Prices", tuple(prices)), ("Assumptions", tuple(values)))
     return plain.Text("assumptions", "", blocks[not bill.prices :])
 
@@ -245,8 +243,7 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     footer = comparison.insights([row.run for row in devices], devices[0].reference)
     footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
     table = by_device(state, device_rows.sort_rows(devices, state), columns)
-    notes = _deviation_notes([row.run for row in devices])
-    table = replace(table, title="Devices", footer=footer, notes=notes)
+    table = replace(table, title="Devices", footer=footer, notes=_deviation_notes([row.run for row in devices]))
     return _page(state, on_paper, table, bill, is_whole=True)
 
 
@@ -318,7 +315,7 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     return (
         Column("device", "Device", role="text", keep=0, of="run.key"),
         Column("place", "Rank", role="text", keep=0),
-        Column("ratio", ratio, "x", keep=1, help="over that of the baseline"),
+        Column("ratio", ratio, "x", keep=2, help="over that of the baseline"),
         *device_rows.figure_columns(rows),
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),

@@ -157,19 +157,19 @@ def _of_phase(time: str, what: str) -> tuple[DeviceFigure, ...]:
     return (
         DeviceFigure("latency", "latency_s", "s", time, title=time, band="latency"),
         DeviceFigure("throughput", "throughput_per_s", "1/s", per=f"{what}s/s", title=f"{what.title()}s/s", keep=4),
-        DeviceFigure("energy", "energy_j_per_inference", "J", per=f"/{what}", title=f"Energy/{what}", band="energy"),
+        DeviceFigure("energy", "energy_j_per_inference", "J", "", f"/{what}", f"Energy/{what}", 1, band="energy"),
         _EDP,
     )  # fmt: skip
 
 
-_EDP = DeviceFigure("edp", "edp_js", "Js", "EDP", title="EDP", keep=1)
+_EDP = DeviceFigure("edp", "edp_js", "Js", "EDP", title="EDP")
 # The figures by the unit of work: users of a language model judge a request, a prompt and a step of decoding by their
 # tokens; under a load, the slowest requests and the cost per token count.
 FIGURES = {
     "inference": (
         DeviceFigure("latency", "latency_s", "s", "latency", title="Latency", band="latency"),
         DeviceFigure("throughput", "throughput_per_s", "1/s", "rate", title="Rate", keep=4),
-        DeviceFigure("energy", "energy_j_per_inference", "J", "energy", "/inf", "Energy/inf", band="energy"),
+        DeviceFigure("energy", "energy_j_per_inference", "J", "energy", "/inf", "Energy/inf", keep=1, band="energy"),
         _EDP,
     ),
     "request": (
@@ -197,7 +197,7 @@ def figure_columns(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
     """Return a column for each figure of the devices, with its band if it has one; of a request also its latency."""
     work = rows[0].outcome.work
     figures = [figure for figure in FIGURES[work] if figure.title] + [_LATENCY] * (work == "request")
-    return tuple(_column(figure, rows) for figure in sorted(figures, key=lambda figure: figure.keep))
+    return tuple(_column(figure, rows) for figure in sorted(figures, key=lambda figure: max(figure.keep, 1)))
 
 
 def _figure(figure: DeviceFigure, row: DeviceRow) -> float:

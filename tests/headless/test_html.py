@@ -143,6 +143,7 @@ def test_a_grid_has_controls_and_the_figures_of_compare() -> None:
     assert len(page) < 900_000
     assert "http" not in page.partition("<body>")[2]
     first, _, rest = page.partition("</table>")
+    assert "not in the sweep" in page
     assert 'data-turns="0 1 2 3"' in first  # device, pixels, batch, precision: before the parts that are folded
     assert "<details" in rest
     compared = Answer("compare", parse("resnet18@b8,int8/l4@60W")).document.rows[0]

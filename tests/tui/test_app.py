@@ -144,7 +144,8 @@ for _name, _key in PANE_KEYS.items():
 @case("models")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("1")
-    assert over(app).content.row.cells[0] == "Open resnet50"  # the model on screen
+    table, row = over(app).content.table, over(app).content.row
+    assert (table.columns[0].title, row.cells[0]) == ("Model", "Open resnet50")  # the model on screen
     await pilot.press(*"res")
     assert len(over(app).content.visible) == 2
     await pilot.press("down", "up", "enter")

@@ -21,7 +21,6 @@ from hwexplorer.tui.widgets.status_lines import Prompt
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views import plain
 
-COLUMNS = (Column("what", "Command", role="text", keep=0), Column("help", "What it does", role="text", keep=0))
 # Commands that would list all devices once more, and commands that the user completes with a text.
 _REPEAT = ("model", "devices", "add", "remove", "baseline", "device")
 _TAKES_TEXT = ("model", "limits", "trace")
@@ -228,7 +227,9 @@ class CommandPalette(OverlayScreen):
         """Show the items that fit a text, with the cursor on the best."""
         self._found = self._items.find(typed)
         rows = tuple(plain.Row(str(place), (item.title, item.help)) for place, item in enumerate(self._found))
-        self.content.update(plain.Table("palette", "Commands", COLUMNS, rows))
+        heads = {"what": self.pane.heading.removesuffix("s"), "help": "What it does"}
+        columns = tuple(Column(key, head, role="text", keep=0) for key, head in heads.items())
+        self.content.update(plain.Table("palette", self.pane.heading, columns, rows))
         words, shown = [item.words for item in self._found], f"model {self.session.state.model.partition(':')[0]}"
         self.content.go(str(words.index(shown)) if not typed and shown in words else "0")
         self.pane.remark = f"{len(rows)} found" if typed else ""
