@@ -291,11 +291,12 @@ def option_value(option: Option, arguments: argparse.Namespace, subject: declare
         return value
     if isinstance(value, str):
         return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": value}), subject)
-    devices = split_list(arguments.on or "")
-    sides = tuple(value or (devices if len(devices) > 1 else ()))
-    if len(sides) != 1 or engine.is_device(states.split_settings(sides[0])[0]):
-        return sides
-    return (state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": sides[0]}), subject),)
+    words = split_list(",".join(value or [arguments.on or ""]))
+    if all(engine.is_device(states.split_settings(word)[0]) for word in words):
+        return tuple(words if value or len(words) > 1 else ())
+    if not value or len(value) > 1:
+        return tuple(value or ())
+    return (state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": value[0]}), subject),)
 
 
 def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> dict[str, Any]:

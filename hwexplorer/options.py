@@ -97,7 +97,7 @@ class Option(msgspec.Struct, frozen=True):
     def _read_text(self, text: str) -> Any:
         choices = self.settings.get("choices")
         if choices is not None and text not in choices:
-            raise unknown(self.name.replace("_", " "), text, map(str, choices))
+            raise unknown(self.flags[0].lstrip("-").replace("_", " "), text, map(str, choices))
         return self.settings.get("type", str)(text)
 
     def value_in(self, arguments: argparse.Namespace) -> Any:

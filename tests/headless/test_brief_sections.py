@@ -12,7 +12,7 @@ LOAD = "llama3_8b:serve,rate=1"
 
 
 def test_energy_is_explained_per_inference(call: Call) -> None:
-    words = ("why", "resnet18", "h100_sxm", "tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
+    words = ("why", "resnet18", "h100_sxm,tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
     document = json.loads(call(*words).out)
     explained = document["explanation"]
     assert explained["a"] == pytest.approx(document["a"]["figures"]["energy"])

@@ -107,10 +107,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "llama3_8b:serve,in=256,out=32,rate=5", "--on", "l4", "--batch", "8"), "has no batch"),
     (("compare", "llama3_8b:serve,in=256,out=32,rate=5", "--on", "l4", "--kv", "8"), "has no --kv"),
     (("compare", "llama3_8b:serve,in=256,out=32,rate=5,dp=2", "--on", "l4*3"), "does not divide 3"),
-    (
-        ("compare", "llama3_8b:serve,in=256,out=32,rate=5", "--on", "l4,l4*2", "--level", "operator"),
-        "--level applies to one batch",
-    ),
+    (("compare", "llama3_8b:serve,rate=5", "--on", "l4,l4*2", "--level", "operator"), "--level applies to one batch"),
     (("compare", "llama3_8b:serve,in=256,out=32,requests=/nowhere.csv", "--on", "l4"), "nowhere.csv: cannot be read"),
     (("tree", "llama3_8b:serve,rate=5,tp=3", "--on", "l4"), "tp=3 does not divide"),
     (("tree", "resnet18", "--load", "rate=5", "--on", "l4"), "resnet18 has no load"),

@@ -179,7 +179,7 @@ def test_a_wrong_request_is_one_line(text: str, said: str) -> None:
         ("llama3_8b:phase=decode,kv=2048", "llama3_8b:decode"),
         ("llama3_8b: kv=7 , decode", "llama3_8b:decode,kv=7"),
         ("opt-1.3b:tp=1", "opt_1_3b"),
-        ("llama3_8b:layers=4,decode,tp=8,link=900", "llama3_8b:decode,layers=4,tp=8,link=900"),
+        ("llama3_8b:layers=4,decode,tp=8,link=1.40", "llama3_8b:decode,layers=4,tp=8,link=1.4"),
         ("decoder:hidden=64,heads=4", "decoder:hidden=64,heads=4"),
     ],
 )

@@ -259,6 +259,5 @@ def _near(text: str) -> str:
     name = text.rpartition("/")[2]
     near = hint(name.partition(":")[0], [*names(), *zoo.other_names()])
     is_hub = re.fullmatch(_OWNED, text) and not name.endswith(".py")
-    listing = "`hwexplorer models` lists all names"
-    listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else listing
+    listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else "`hwexplorer models` lists all names"
     return f"{': ' if near else ''}{near} ({listing})"

@@ -7,6 +7,7 @@ of Training; others, such as `sequence=2048`, belong to the model.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,8 +54,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[str, ...]:
         """The options that state these settings, without defaults."""
-        fields, plain = msgspec.structs.asdict(self), msgspec.structs.asdict(_PLAIN)
-        return tuple(f"{name}={value}" for name, value in fields.items() if name in OPTIONS and value != plain[name])
+        return tuple(f"{name}={value}" for name in OPTIONS if (value := getattr(self, name)) != getattr(_PLAIN, name))
 
     @property
     def parts(self) -> int:
@@ -68,6 +68,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 _PLAIN = Training()
 OPTIONS = tuple(name for name in Training.__struct_fields__ if name != "devices")
+_ALIKE = 0.82  # similarity of a misspelt option; the options of models are less similar
 _WHOLE = {"accumulate": (1, 4096), "lora": (1, 4096), "zero": (0, 3), "epochs": (1, 10**6), "samples": (1, 10**12)}
 
 
@@ -142,7 +143,7 @@ def split(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     words = [word.strip() for word in f"{found['before'] or ''}{found['after'] or ''}".split(",") if word.strip()]
-    own = [word for word in words if word.partition("=")[0].strip().lower() in (*OPTIONS, "epoch")]
+    own = [word for word in words if get_close_matches(word.partition("=")[0].strip().lower(), OPTIONS, 1, _ALIKE)]
     rest = [word for word in words if word not in own]
     return ":".join([found["model"], *[",".join(rest)] * bool(rest)]), ",".join(own)
 
@@ -161,6 +162,8 @@ def read(model: str, words: str) -> Training:
         name, _, value = (part.strip().lower() for part in word.partition("="))
         if name in _WHOLE:
             given[name] = request_bounds.whole_option(f"{model[:60]}: {name}", value, *_WHOLE[name])
+        elif name not in choices:
+            raise ModelSpecError(f"{model[:60]} in training has no option {name[:40]!r}; {hint(name, OPTIONS)}")
         elif value not in choices[name]:
             allowed = f"allowed: {', '.join(choices[name])}"
             raise ModelSpecError(f"{name}={value[:40]} is unknown; {hint(value, choices[name], allowed)}")

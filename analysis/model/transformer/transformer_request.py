@@ -109,7 +109,7 @@ def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> 
     if len(given) != 1:
         wrong = f"{' and '.join(given)} exclude each other" if given else "a served model needs a load"
         raise ModelSpecError(f"{head[:60]}: {wrong}; name one of rate=5, concurrency=32 and requests=FILE.csv")
-    load = LoadSpec(**{name: _read_option(name, text, layers) for name, text in options.items()})
+    load = LoadSpec(**{name: _read_option(name, text, _WHOLE | {"pp": (1, layers)}) for name, text in options.items()})
     if bool(load.prefill) != bool(load.decode) or (load.prefill and max(load.dp, load.pp) > 1):
         raise ModelSpecError(f"{head[:60]}: prefill=2,decode=6 go together, without dp= and pp=")
     if load.cached >= prompt:
@@ -124,15 +124,16 @@ _NUMBERS: dict[str, tuple[str, float, float]] = {
     "rate": ("1/s", LEAST_RATE, MOST_RATE),
     "spread": ("fraction", 0.0, 1.0),
     "accept": ("fraction", 0.0, 1.0),
+    "link": ("", 0.1, 1e5),
 }
 
 
-def _read_option(name: str, text: str, layers: int) -> Any:
-    """Return the value of an option. Raises ModelSpecError."""
+def _read_option(name: str, text: str, whole: dict[str, Any]) -> Any:
+    """Return the value of an option; `whole` are the bounds of whole numbers. Raises ModelSpecError."""
     if name == "requests":
         return text
     if name not in _NUMBERS:
-        return request_bounds.whole_option(name, text, *(_WHOLE | {"pp": (1, layers)})[name])
+        return request_bounds.whole_option(name, text, *whole[name])
     unit, least, most = _NUMBERS[name]
     try:
         value = parse_amount(text, unit)
@@ -153,9 +154,8 @@ MAX_TP = 4096
 _SIZES_FILE = Path(__file__).with_name("sizes.toml")
 _LENGTHS = ("sequence", "kv", "in", "out")
 _LENGTHS_OF = {"prefill": ("sequence", "kv"), "decode": ("sequence", "kv"), "request": ("in", "out")}
-_DEVICES = ("tp", "ep", "link")
-_RUN = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
-_RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": (1, 100_000)}
+_RUN: dict[str, Any] = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
+_RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": ()}  # not whole: _NUMBERS
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
 _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f.name != "encoder"]
 
@@ -277,7 +277,7 @@ def split_hub(text: str) -> tuple[str, str]:
 def request_of(head: str, config: Config, options: str) -> Request:
     """Return the request that `options` make for a model of this configuration. Raises a `ModelSpecError`."""
     changes: dict[str, Any] = {}
-    lengths: dict[str, int] = {}
+    lengths: dict[str, Any] = {}
     load: dict[str, str] = {}
     given: dict[str, str] = {}
     phase = ""
@@ -292,7 +292,7 @@ def request_of(head: str, config: Config, options: str) -> Request:
         elif equals and key in OPTIONS and not config.encoder:
             load[key] = part.partition("=")[2].strip()
         elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
-            lengths[key] = request_bounds.whole_option(key, value, *_RUN[key])
+            lengths[key] = _read_option(key, value, _RUN)
         elif key in CHOICES:
             changes[key] = _choice(key, value, CHOICES[key])
         elif key in _FLAGS:
@@ -313,18 +313,18 @@ def request_of(head: str, config: Config, options: str) -> Request:
     )
 
 
-def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
+def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, Any]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
-    is_request = phase == "request"
+    first = "in" if phase == "request" else "sequence"
     if phase == "prefill" and "sequence" not in lengths and "in" in lengths:  # as llama-bench names a prompt
         lengths["sequence"] = lengths.pop("in")
-    if unread := lengths.keys() - {*_LENGTHS_OF[phase], *_DEVICES}:
+    if unread := lengths.keys() - {*_LENGTHS_OF[phase], *SHARES, "link"}:
         right = "= and ".join(_LENGTHS_OF[phase])
         raise ModelSpecError(f"{head[:60]}: {phase} has lengths {right}=, not {'= and '.join(sorted(unread))}=")
     sequence, kv, output = DEFAULTS[phase]
     run = StepSettings(
         phase=phase,
-        sequence=lengths.get("in" if is_request else "sequence", sequence),
+        sequence=lengths.get(first, sequence),
         kv=0 if config.encoder else lengths.get("kv", kv),
         output=lengths.get("out", output),
         tp=lengths.get("tp", 1),
@@ -333,11 +333,10 @@ def _build_request(head: str, config: Config, changes: dict[str, Any], phase: st
     )
     words = [phase] if phase != "prefill" else []
     words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
-    first = "in" if is_request else "sequence"
     asked = {first: run.sequence, "kv": run.kv, "out": run.output, "tp": run.tp, "ep": run.ep}
     usual = {first: sequence, "kv": kv, "out": output, "tp": 1, "ep": 1}
     words += [f"{key}={value}" for key, value in asked.items() if value != usual[key]]
-    words += [f"link={lengths['link']}"] if max(run.tp, run.ep) > 1 and run.link else []
+    words += [f"link={lengths['link']:.9g}"] if max(run.tp, run.ep) > 1 and run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _change_config(config, changes), run)
 
 
