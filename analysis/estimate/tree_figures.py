@@ -27,7 +27,7 @@ from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.base.errors import unknown
-from hardware.base.records import memoize
+from hardware.base.records import group_by, memoize
 from hardware.demand import READ_WEIGHT, NDArray
 
 BYS = ("module", "subgraph", "kind")
@@ -262,10 +262,8 @@ class _OutlineBuilder:
 
     def inside(self, modules: list[_Module], key: str) -> Iterator[Branch]:
         """Yield the branches inside modules of one name, merged name by name."""
-        by_name: dict[str, list[_Module]] = {}
-        for module in modules:
-            for child in module.children.values():
-                by_name.setdefault(child.name, []).append(child)
+        children = (child for module in modules for child in module.children.values())
+        by_name = group_by(children, lambda child: child.name)
         for run in _runs([those[0] for those in by_name.values()]):
             those = [module for each in run for module in by_name[each.name]]
             yield self.module(those, _join_key(key, _run_name(run)), _run_name(run), len(run) > 1)

@@ -114,7 +114,7 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
             with closing(_rows([*left.values()], run, done)) as rows:
                 for name, text in zip(left, rows, strict=True):
                     file_access.write(folder / name, (sha256((name + text).encode()).digest(), text.encode()))
-            parts = chain((head,), (_kept_rows(folder / name) for name in names))
+            parts = chain((head,), (_kept_rows(folder / name, True) for name in names))
             file_access.write(target, (_parquet(b"".join(parts)),) if target.suffix.lower() == ".parquet" else parts)
             shutil.rmtree(folder)
     except BlockingIOError:
@@ -123,11 +123,14 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
         raise RequestError(f"cannot write {error.filename or target}: {error.strerror or error}") from None
 
 
-def _kept_rows(file: Path) -> bytes:
-    """Return the rows in a file of FILE.part, none if it is missing, damaged or that of another part."""
+def _kept_rows(file: Path, is_needed: bool = False) -> bytes:
+    """Return the rows in a file of FILE.part. If it is missing, damaged or of another: none, or raise if needed."""
     kept = file.read_bytes() if file.is_file() else b""
     rows = kept[sha256().digest_size :]
-    return rows if kept == sha256(file.name.encode() + rows).digest() + rows else b""
+    is_whole = kept == sha256(file.name.encode() + rows).digest() + rows
+    if is_needed and not is_whole:
+        raise RequestError(f"a part of {file.parent.name} was damaged meanwhile: run again, which writes it again")
+    return rows if is_whole else b""
 
 
 def _parquet(rows: bytes) -> bytes:
@@ -141,5 +144,4 @@ def _parquet(rows: bytes) -> bytes:
     table = csv.read_csv(pyarrow.BufferReader(rows), convert_options=csv.ConvertOptions(column_types=types))
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return bytes(sink.getvalue())

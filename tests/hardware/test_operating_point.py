@@ -12,7 +12,6 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
 from analysis.model.names.model_ref import refer
 from analysis.wording import rank_words
-from hardware.base.errors import RequestError
 from hardware.device import Device, least_cap_w, power_caps
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.engines.runtime import MODES
@@ -50,33 +49,6 @@ def test_each_spelling_has_one_key(text: str) -> None:
     device = load_device(text)
     assert device.key == SPELLINGS[text]
     assert load_device(device.key) == device
-
-
-WRONG = {
-    "h100_sxm@900W": "h100_sxm@900W: the power limit is 700 W (allowed: 145.6 to 700 W)",
-    "h100_sxm@100W": "h100_sxm@100W: the least that works is 145.6 W (allowed: 145.6 to 700 W)",
-    "h100_sxm@0W": "the least that works is 145.6 W",
-    "h100_sxm@-400W": "the least that works is 145.6 W",
-    "jetson_agx_orin:30w@40W": "jetson_agx_orin:30w@40W: the power limit is 30 W",
-    "h100_sxm@2.5GHz": "h100_sxm@2500MHz: the highest clock is 1980 MHz (allowed: 183 to 1980 MHz)",
-    "h100_sxm@10MHz": "the least that works is 183 MHz",
-    "h100_sxm@400": "@400: expected a power or a clock, as h100_sxm@400W or h100_sxm@1400MHz",
-    "h100_sxm@": "@: expected a power or a clock",
-    "h100_sxm@W": "does not start with a number",
-    "h100_sxm@4tW": "unknown unit",
-    "h100_sxm@400W@300W": "h100_sxm: power cap is set twice",
-    "h100_sxm@1GHz@2GHz": "h100_sxm: clock lock is set twice",
-    "h101@400W": "unknown device 'h101'",
-    "h100_sxm@400W{idle_w=450}": "450 W is not below the power limit of 400 W",
-}
-
-
-@for_each("text", WRONG)
-def test_a_wrong_setting_is_one_line(text: str) -> None:
-    with pytest.raises(RequestError) as error:
-        load_device(text)
-    assert WRONG[text] in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_set_chip_remains_the_chip() -> None:

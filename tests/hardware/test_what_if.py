@@ -127,11 +127,26 @@ WRONG = {
     "l4{units=\u0661}": "does not start with a number",
     "h101{units*2}": "unknown device",
     "h100_sxm{" + "units*1," * 65 + "}": "65 changes",
+    "h100_sxm@900W": "h100_sxm@900W: the power limit is 700 W (allowed: 145.6 to 700 W)",
+    "h100_sxm@100W": "h100_sxm@100W: the least that works is 145.6 W (allowed: 145.6 to 700 W)",
+    "h100_sxm@0W": "the least that works is 145.6 W",
+    "h100_sxm@-400W": "the least that works is 145.6 W",
+    "jetson_agx_orin:30w@40W": "jetson_agx_orin:30w@40W: the power limit is 30 W",
+    "h100_sxm@2.5GHz": "h100_sxm@2500MHz: the highest clock is 1980 MHz (allowed: 183 to 1980 MHz)",
+    "h100_sxm@10MHz": "the least that works is 183 MHz",
+    "h100_sxm@400": "@400: expected a power or a clock, as h100_sxm@400W or h100_sxm@1400MHz",
+    "h100_sxm@": "@: expected a power or a clock",
+    "h100_sxm@W": "does not start with a number",
+    "h100_sxm@4tW": "unknown unit",
+    "h100_sxm@400W@300W": "h100_sxm: power cap is set twice",
+    "h100_sxm@1GHz@2GHz": "h100_sxm: clock lock is set twice",
+    "h101@400W": "unknown device 'h101'",
+    "h100_sxm@400W{idle_w=450}": "450 W is not below the power limit of 400 W",
 }
 
 
 @for_each("text", WRONG)
-def test_a_wrong_change_is_one_line(text: str) -> None:
+def test_a_wrong_change_or_setting_is_one_line(text: str) -> None:
     with pytest.raises(RequestError) as error:
         load_device(text)
     assert WRONG[text] in str(error.value)

@@ -105,3 +105,14 @@ def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
 
     write_parts(target, WORK, run_twice)
     assert target.read_text() == WHOLE
+
+
+def test_a_part_that_is_damaged_before_the_end_leaves_no_table(tmp_path: Path) -> None:
+    def run_and_damage(work: Sequence[Chunk]) -> Iterator[str]:
+        for chunk in work:
+            yield run_chunk(chunk)
+        next((tmp_path / "out.csv.part").glob("?" * 64)).write_bytes(b"half a ")
+
+    with pytest.raises(RequestError, match=r"a part of out\.csv\.part was damaged.*: run again"):
+        write_parts(tmp_path / "out.csv", WORK, run_and_damage)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv.part"]
