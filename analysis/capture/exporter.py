@@ -72,16 +72,12 @@ class InnerGraphs:
             if node.op != "call_function":
                 yield node
                 continue
-            if (inner := self._inner(node)) is not None:
-                module, arguments = inner
+            inner = self._inner(node)
+            if (called := inner or self._loop(node)) is not None:
+                module, arguments = called
                 yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
-                self.alias[node] = self.alias.pop(module.graph)
-                continue
-            if (loop := self._loop(node)) is not None:
-                module, arguments = loop
-                yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
-                self.stacked[node] = self.alias.pop(module.graph)
-            if not self._part(node):
+                (self.stacked if inner is None else self.alias)[node] = self.alias.pop(module.graph)
+            if inner is None and not self._part(node):
                 yield node
 
     def resolve(self, value: Any) -> Any:

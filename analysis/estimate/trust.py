@@ -14,6 +14,7 @@ from analysis.document import column
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.records import group_by, memoize
+from hardware.device import OwnEvidence
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import MODES, UNKNOWN
 from hardware.precision import FORMATS, parse
@@ -179,18 +180,20 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     """Return how well a class of work is known on a device, and the factors that contain its energy (None if no similar
     work was metered)."""
     device, runtime, mode = setup.device, setup.runtime.id, setup.runtime.mode
+
+    def is_own(row: OwnEvidence | DeviceEvidence) -> bool:
+        """Return True for rows of the runtime; if a mode was asked or measured instead, for any in the mode."""
+        return row.runtime == runtime or (row.mode == mode and not _MODES.isdisjoint((row.runtime, runtime)))
+
     groups, cells = _by_name()
     group, rows = groups.get(name), cells.get((device.id, name), [])
-    of_work = [each for each in device.file.trust if each.work_class in ("", name)]
-    own = next((e for e in of_work if e.runtime == runtime or (e.mode == mode and _MODES & {e.runtime, runtime})), None)
+    own = next((row for row in device.file.trust if row.work_class in ("", name) and is_own(row)), None)
     if own is not None:
         return Trust("measured", own.rows, own.median_error, (own.low, own.high)), group.energy_band if group else None
     narrower = min((each.narrower for each in device.file.trust), default=1.0)
     widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
     if device.silicon and group is not None and runtime != UNKNOWN:
-        cell = next((each for each in rows if each.runtime == runtime), None)
-        # If a mode is requested, or was measured, instead of a runtime, rows of any runtime in that mode count.
-        cell = cell or next((e for e in rows if e.mode == mode and _MODES & {e.runtime, runtime}), None)
+        cell = min(filter(is_own, rows), key=lambda row: row.runtime != runtime, default=None)
         band = _narrow(group.band, narrower)
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])

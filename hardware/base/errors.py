@@ -118,6 +118,6 @@ def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = _NEA
 def hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """Return `did you mean a or b?` with near names, of a few at least with the most similar one, else `otherwise`."""
     names = tuple(names)
-    least = _OF_MANY if len(names) > 4 * MOST else _FAR
-    near = nearest(name, names, cutoff=max(least, _NEAR)) or nearest(name, names, most=1, cutoff=least)
+    searches = ((3, _OF_MANY),) if len(names) > 4 * MOST else ((3, _NEAR), (1, _FAR))
+    near = next(filter(None, (nearest(name, names, most, cutoff) for most, cutoff in searches)), [])
     return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -146,6 +146,7 @@ class _Writer(Tape):
         self.copies: dict[int, int] = {}  # of weights in 16 bits
         self.read_as: list[dict[int, int]] = [{} for _ in self.reads]  # what operator i reads in place of a tensor
         self.saved: list[list[int]] = [[] for _ in self.reads]
+        self.what_is_saved = {word: str(what) for what, names in _table()["saved"].items() for word in names.split()}
         self.again: dict[int, int] = {}  # tensors that are computed again
         self.grads: dict[int, list[tuple[int, Floats]]] = {}
         self.of_attention: set[int] = set()
@@ -304,8 +305,7 @@ class _Writer(Tape):
     def _saves(self, i: int) -> str:
         """Return what the gradients of operator i read: `input`, `result`, `operands`, `indices` or `nothing`."""
         (name, in_place), kind = base_name(self.forward.operators.target[i]), self.forward.operators.kind[i]
-        saved = {word: str(what) for what, names in _table()["saved"].items() for word in names.split()}
-        return next((saved[word] for word in (f"{name}_" * in_place, name, kind) if word in saved), "input")
+        return next(filter(None, map(self.what_is_saved.get, (f"{name}_" * in_place, name, kind))), "input")
 
     def _saved_by(self, i: int) -> list[int]:
         """Return the tensors that the gradients of operator i read beside gradients."""

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -51,7 +50,9 @@ class SavedSessions:
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
         return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
-    def save(self, name: str, state: State, *others: Any) -> None:
+    def save(
+        self, name: str, state: State, figures: str = "", sizes: Sizes | None = None, recent: tuple[str, ...] = ()
+    ) -> None:
         """Save a state and other fields. Raises RequestError for a bad name, or if the file cannot be used."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
@@ -59,7 +60,7 @@ class SavedSessions:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with file_access.turn(self.path):
                 date = datetime.now().isoformat(" ", "minutes")
-                kept = self.all() | {name: SavedSession(format(state), date, *others)}
+                kept = self.all() | {name: SavedSession(format(state), date, figures, sizes or Sizes(), recent)}
                 file_access.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
