@@ -67,16 +67,13 @@ def _document(
         return engine.result(_state_of(state, task), key)
 
     engine.hold_models(_states(state, file))
-    cases = []
-    for path in file:
-        asked = mission.read_mission(path)
-        names = candidates or asked.candidates
-        cases.append((path.stem, asked, _modules(asked, names, on_paper)))
+    missions = [(path.stem, mission.read_mission(path)) for path in file]
+    cases = [(name, asked, _modules(asked, candidates or asked.candidates, on_paper)) for name, asked in missions]
     if len(cases) > 1:
         return mission.compare_missions(
             [(name, *mission.try_modules(asked, units, find, tick)) for name, asked, units in cases]
         )
-    every = () if names else catalogue_devices(engine.folders())
+    every = () if candidates or missions[0][1].candidates else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
     return mission.answer_mission(*cases[0], find, paper, tick)
 
