@@ -550,7 +550,7 @@ class ServedOutcome(Outcome, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         many = count_noun(self.estimate.scenario.batch, "request")
-        return (f"tree: {many} at once; above: the load",)
+        return (f"the tree is of {many} at once; the devices above are under the load",)
 
     def aim(self, metric: str) -> float:
         return super().aim(metric) if self.row is None else self.row.figure(metric)

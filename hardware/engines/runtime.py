@@ -308,7 +308,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK[:3]
 
-    # The host. `dispatch`, of some classes `dispatch_on`, at least `least_dispatch_s`, and `launch` multiply facts.
+    # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes; the
+    # first is at least `least_dispatch_s`.
     dispatch: SourcedValue = exact_value(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
     least_dispatch_s: SourcedValue = exact_value(0.0)

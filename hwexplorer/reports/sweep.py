@@ -111,7 +111,7 @@ def _title(sweep: Sweep, state: State) -> str:
 
 def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
     count = sum(not point.fits for point in sweep.rows)
-    return (f"too large for device memory, never best: {count_noun(count, 'configuration')}",) if count else ()
+    return (f"{count_noun(count, 'configuration')} cannot fit in device memory and can never be best",) if count else ()
 
 
 def _describe_lead(c: grid.Crossing) -> str:

@@ -350,7 +350,7 @@ def _footer(document: DesignReport, state: states.State) -> Iterable[str]:
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:,.0f} mm2, {base.cost_usd:.3g} USD a die"
     yield "areas by rule: arithmetic, memories, PHYs and their links, without graphics, media and fp64 units"
     if several := sum(design.dies > 1 for design in document.best):
-        yield f"with several dies: {several} of these, links not counted; --max-area excludes them"
+        yield f"links between dies are not counted, as in {several} of these; --max-area excludes them"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
