@@ -30,7 +30,7 @@ from hardware.engines.runtime import runtimes
 # Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
-OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
+OFFLINE_BATCH = 64  # of a batch that is not stated; larger batches have the same throughput
 MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
@@ -95,15 +95,14 @@ def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]
     """Return the requests that a row of a vision model or an encoder may be, the usual one first."""
     device, count = _devices(row, folders)
     framework, kind = row["framework"].lower(), row["scenario"].lower()
-    is_mlperf, is_module = row["source"].startswith("MLPerf"), device.software.shares_host_memory
-    is_submission = is_mlperf and "n_devices" in row
+    is_at_wall, is_module = "metered at the wall" in row["note"], device.software.shares_host_memory
     batch = row.count("batch")
-    if kind in MANY_STREAMS and "openvino" in framework and not is_submission:
+    if kind == "throughput" and "openvino" in framework:
         batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
         batch = OFFLINE_BATCH if kind in MANY_STREAMS else 1
     latency, energy = row.number("latency_ms", 1e-3), row.number("energy_mJ_per_inference", 1e-3)
-    if is_mlperf and not is_module:
+    if is_at_wall and not is_module:
         energy = None  # the row states the energy of the whole system: hosts, fans, supply
     throughput = row.number("throughput_per_s")
     is_rate = latency is None and throughput is not None
@@ -111,19 +110,15 @@ def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]
         latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable(_invalid_figures(row) or "row states neither latency nor energy")
-    if energy and latency and is_mlperf:
-        wall = tables.row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
+    if energy and latency and is_at_wall:
+        wall = tables.row_rules()["wall"]  # the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    runtime = tables.find_runtime_names(framework, device.vendor)[0]
+    runtime = tables.find_runtime_names(f"{framework} {row['precision']}".lower(), device.vendor)[0]
     work = "training" if kind == "training step" else "encoder" if row["sequence"] else "vision"
-    # MLPerf's rows name what engines were built with.
-    execution = tables.check_runtime(runtime, device, work, "" if is_mlperf else framework)
-    # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
-    if execution == "tensorrt" and "graphs" not in framework:
-        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
-    if row["precision"] == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
-        raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
+    execution = tables.check_runtime(runtime, device, work, framework)
+    if execution == "tensorrt" and "graphs" not in (engine := f"{framework} {row['note']}"):
+        execution = "tensorrt_plugins" if "with plugins" in engine else "tensorrt_enqueue"
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     sequence = row.count("sequence") or tables.row_rules()["sequence_unstated"].get(row["model"])
     read = MeasuredRow(
@@ -172,8 +167,7 @@ def _invalid_figures(row: Cells) -> str:
 
 
 def _vision_precision(row: Cells) -> str:
-    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8. Other engines are built in fp16.
-    engine = "int8" if row["source"].startswith("MLPerf") else "fp16"
+    engine = "int8" if "built in int8" in row["note"] else "fp16"
     unstated = engine if "tensorrt" in row["framework"].lower() else "fp32"
     text = (row["precision"] or unstated).lower()
     rule = tables.first_rule(tables.row_rules()["ran"], row | {"precision": text})

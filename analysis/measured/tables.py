@@ -35,7 +35,6 @@ ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
 _STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
 # The model in the path of a folder: of the cache of a hub (models--OWNER--NAME/snapshots/HASH), or its last part.
 _CACHED_MODEL = re.compile(r"^(?:[/.~]|\w:).*?(?:models--([^/]+)|([^/]+)/?$)")
-STATED = ("singlestream", "multistream", "offline")  # MLPerf's, whose systems name a power mode but the default
 _BUNCHED = 0.5  # median over mean gap between tokens below which several arrive at once; steady gaps are alike
 _MULTISTREAM = "8"  # samples of a query, by MLPerf's rules
 Row = TypeVar("Row")
@@ -189,7 +188,7 @@ def in_each_mode(row: Cells, folders: tuple[Path, ...]) -> list[Cells]:
     """Return a row in each power mode that its board may have run in, the usual one first. A mode is stated by the row,
     or by the name of its device."""
     device = catalogue_device(row["device"], folders)
-    if device is None or device.key != device.id or row["device_mode"] or row["scenario"].lower() in STATED:
+    if device is None or device.key != device.id or row["device_mode"] or "default power mode" in row["note"]:
         return [row]
     return [Cells(row | {"device_mode": mode}) for mode in _modes(device).get("unstated", [""])]
 
@@ -205,13 +204,13 @@ def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dic
 
 
 def find_runtime_names(software: str, vendor: str, work: str = "vision") -> list[str]:
-    """Return the runtimes that a text about software on devices of a vendor may name, the usual one first, [''] if
-    none. Raises Unpredictable with the reason if it names software that is not predicted."""
+    """Return the runtimes that a text about software on devices of a vendor may name, the usual one first,
+    UNKNOWN if none. Raises Unpredictable with the reason if it names software that is not predicted."""
     cells = {"contains": software.lower(), "work": work, "vendors": vendor}
     rule = first_rule(row_rules()["runtime"], cells)
     if "reason" in rule:
         raise Unpredictable(rule["reason"])
-    names = rule.get("is", "")
+    names = rule.get("is", runtimes.UNKNOWN)
     return names if isinstance(names, list) else [names]
 
 
@@ -234,8 +233,8 @@ def check_runtime(runtime: str, device: Device, work: str, software: str = "") -
     """Return the runtime or mode if it runs on the device, else LIKE_FOR_LIKE. On GPUs and CPUs, which have several
     engines, `software` without a runtime is an unknown one, and a runtime that does not run raises Unpredictable."""
     known, has_several = runtimes.runtimes(), device.arch.has_layouts or device.arch.is_host
-    if not runtime:
-        return runtimes.UNKNOWN if has_several and software.strip() else runtimes.LIKE_FOR_LIKE
+    if runtime == runtimes.UNKNOWN:
+        return runtime if has_several and software.strip() else runtimes.LIKE_FOR_LIKE
     if runtime not in known and runtime not in (runtimes.LIKE_FOR_LIKE, *runtimes.MODES):
         raise Unpredictable(f"software of earlier years, which the laboratory alone predicts: {runtime}")
     if runtime not in known or known[runtime].fits(device, work):
@@ -409,5 +408,6 @@ def _mlperf_row(row: dict[str, str], path: Path) -> dict[str, str]:
         "device": device, "model": file_access.shipped(_TOOLS)["mlperf"].get(model, plain(model)),
         "n_devices": count or "1", "batch": _MULTISTREAM if row["scenario"] == "MultiStream" else "",
         "framework": "TensorRT" if "trt" in software.lower() else software,
+        "note": "engine in graphs; built in int8; default power mode",
         "latency_ms": repr(float(latency_ns) * 1e-6) if latency_ns else "",
     }  # fmt: skip
