@@ -33,10 +33,12 @@ from hardware.event_prices import evidence_factor
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.precision import rate_unit
 
+EXPLAINED = (*ADDITIVE, "memory")  # metrics whose difference has parts
 SAME_COST = 0.001  # a smaller difference, as a fraction, is none
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 WORTH_SAYING = 0.05  # deviation from 1 of a ratio by software that is worth naming
 TIMES = (*RESOURCES, "launch", "power limit")
+_CONTENTS = {"weights": "weight_bytes", "activations": "activation_peak_bytes", "workspace": "workspace_peak_bytes"}
 _ROUNDING = 1e-12  # relative difference that counts as zero
 _TEXTS = Path(__file__).with_suffix(".toml")
 
@@ -78,8 +80,9 @@ def is_comparable(here: Estimate, there: Estimate) -> bool:
 def explain(a: Estimate, b: Estimate, metric: str = "edp", path: str = "") -> Explanation:
     """Explain what differs from `a` to `b`, two estimates of one model, in the work below a node ('' is all). Raises
     RequestError for an unknown metric or node."""
-    if metric not in ADDITIVE:
-        raise unknown("metric", metric, ADDITIVE)
+    known = ADDITIVE if path else EXPLAINED  # a node has no peak of memory
+    if metric not in known:
+        raise unknown("metric", metric, known)
     if not is_comparable(a, b):
         raise RequestError(f"only sides of one model are explained: {a.workload.name} and {b.workload.name} are two")
     sides = estimate_of_work(a, path), estimate_of_work(b, path)
@@ -157,8 +160,12 @@ def estimate_of_work(result: Estimate, path: str) -> Estimate:
 
 
 def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
-    """Attribute the difference of a metric, first to families of events or to causes, then to subgraphs."""
+    """Attribute the difference of a metric, first to families of events or to causes, then to subgraphs; that of memory
+    to its contents at the peak."""
     subgraphs, unit = _subgraphs(a, b), METRICS[metric].unit
+    if metric == "memory":
+        sizes = [np.array([getattr(side.memory, field) for field in _CONTENTS.values()]) for side in (a, b)]
+        return {"contents": _list_parts(tuple(_CONTENTS), unit, sizes)}
     energies = [family_energy(side) / side.scenario.batch for side in (a, b)]
     times = [time_parts(side) for side in (a, b)]
     of_subgraphs_j = [_with_host(side, "energy_j") / side.scenario.batch for side in (a, b)]
@@ -321,7 +328,11 @@ def _reasons(
             lines.append(f"under-utilisation: {reaches}, {short_name(less.device)} {other}")
     if metric in ("energy", "edp"):
         lines.extend(_provenance(more, less))
-    lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
+        for side in (more, less):
+            if not side.device.silicon:
+                low, high = (quantity(end / (side.energy_j or 1.0), "x") for end in side.energy_band_j)
+                on_paper = f"nothing on {short_name(side.device)} was measured"
+                lines.append(f"{on_paper}: its energy may be {low} to {high} of that")
     return tuple(lines)
 
 
@@ -333,10 +344,10 @@ def _describe_parts(
         signed = "+" * (part.difference > 0) + quantity(part.difference, METRICS[metric].unit)
         is_time = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        if sign * part.difference >= least:
+        if sign * part.difference >= least and metric != "memory":
             if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
                 yield f"{signed} {sentence}"
-        elif sign * part.difference <= -least:
+        elif abs(part.difference) >= least:
             yield f"{signed} {part.name}"
 
 
@@ -357,11 +368,6 @@ def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
     evidence = more.energy_j / less.energy_j * measured_j[1] / measured_j[0]
     names = ", ".join(f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, sides, strict=True))
     return (f"{quantity(evidence, 'x')} of {quantity(ratio, 'x')} energy is how event energies are known: {names}",)
-
-
-def _paper_band(side: Estimate) -> str:
-    low, high = (quantity(end / (side.energy_j or 1.0), "x") for end in side.energy_band_j)
-    return f"nothing on {short_name(side.device)} was measured: its energy may be {low} to {high} of that"
 
 
 def _name_side(side: Estimate, other: Estimate) -> str:

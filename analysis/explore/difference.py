@@ -320,17 +320,13 @@ def _summarize(side: Estimate | ComparedResult, path: str) -> ComparedResult:
 
 def _headline(figures: Sequence[FigureChange]) -> str:
     """Write `+25 % EDP, +14 % energy per inference`; of EDP, energy and latency if they differ."""
-    words = {
-        change.figure: f"{'from nothing' if change.change is None else _signed(change.change)} {change.title}"
-        for change in figures
-        if change.difference
-    }
+    words = {}
+    for one in figures:
+        share, sign = abs(one.change or 0.0), "+" if one.difference > 0 else "-"
+        amount = "from nothing" if one.change is None else f"{sign}{percent(share, int(share < 0.0995))}"
+        words |= {one.figure: f"{amount} {one.title}"} if one.difference else {}
     listed = [words[name] for name in ("edp", "energy", "latency") if name in words] or words.values()
     return ", ".join(listed) or "nothing differs"
-
-
-def _signed(change: float) -> str:
-    return f"{'+' if change > 0 else '-'}{percent(abs(change), int(abs(change) < 0.0995))}"
 
 
 class ResultChanges:

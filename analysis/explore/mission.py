@@ -38,7 +38,8 @@ _ROUNDS = 12  # of waits for memory, until they agree with the rates of the task
 _MOST_SHARE = 0.9  # of the time in which others use the memory
 _FRAMES = 400.0  # of the fastest task in a simulated schedule, unless another is slow
 _MOST_FRAMES = 20_000.0  # of all tasks together
-_RATES_HZ = (1e-6, 1e6)
+_LEAST_RATE_HZ = 1e-6
+_Amount = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 _MOST_TASKS = 32
 _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
 _DIVISIONS = 64  # ways to divide tasks among units that are tried
@@ -53,11 +54,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     again and again. `unit` is a device or an architecture of the module, by default any."""
 
     model: str
-    rate_hz: float = 0.0
-    deadline_s: float = 0.0
+    rate_hz: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] = 0.0
+    deadline_s: _Amount = 0.0
     unit: str = ""
     precision: str = DEFAULT
-    batch: int = 1
+    batch: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     @property
     def period_s(self) -> float:
@@ -78,16 +79,16 @@ class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     device: str | tuple[str, ...] = WHICH
     modes: tuple[str, ...] = ()
-    power_w: float = np.inf
-    battery_wh: float = 0.0
-    other_w: float = 0.0
-    hours: float = 0.0
-    mass_g: float = 0.0
-    wh_per_kg: float = 0.0
-    surface_cm2: float = 0.0
-    w_per_cm2: float = 0.0
-    missed_share: float = 0.0
-    tops: float = 0.0
+    power_w: Annotated[float, msgspec.Meta(gt=0.0)] = np.inf
+    battery_wh: _Amount = 0.0
+    other_w: _Amount = 0.0
+    hours: _Amount = 0.0
+    mass_g: _Amount = 0.0
+    wh_per_kg: _Amount = 0.0
+    surface_cm2: _Amount = 0.0
+    w_per_cm2: _Amount = 0.0
+    missed_share: _Amount = 0.0
+    tops: _Amount = 0.0
     task: tuple[Task, ...] = ()
 
     @property
@@ -191,7 +192,7 @@ def read_mission(path: Path) -> Mission:
     try:
         data = file_access.table(path)
         tasks = data.pop("task", [])
-        if not isinstance(tasks, list) or not (tasks or "tops" in data):
+        if not isinstance(tasks, list) or not (tasks or data.get("tops")):
             raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz; or tops, a load in TOPS")
         task_rows = tuple(file_access.convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
         mission = file_access.convert_record(path, "mission", {**data, "task": []}, Mission)
@@ -201,16 +202,8 @@ def read_mission(path: Path) -> Mission:
         raise RequestError(str(error)) from None
     if len(task_rows) > _MOST_TASKS:
         raise RequestError(f"{path.name}: {len(task_rows)} tasks, at most {_MOST_TASKS} are possible")
-    low, high = _RATES_HZ
-    for i, task in enumerate(task_rows, 1):
-        if not (0.0 <= task.rate_hz < np.inf and 0.0 <= task.deadline_s < np.inf and task.batch >= 1):
-            raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
-        if task.rate_hz and not low <= task.rate_hz <= high:
-            raise RequestError(f"{path.name}: task {i}: rate_hz = {task.rate_hz:g} is not within {low:g} to {high:g}")
-    amounts = [value for value in msgspec.structs.astuple(mission) if isinstance(value, float)]
-    is_positive = mission.power_w > 0.0 and (tasks or mission.tops > 0.0)
-    if not is_positive or not all(0.0 <= amount < np.inf for amount in amounts if amount != mission.power_w):
-        raise RequestError(f"{path.name}: an amount of the mission is not a number above zero")
+    if any(0.0 < task.rate_hz < _LEAST_RATE_HZ for task in task_rows):
+        raise RequestError(f"{path.name}: rate_hz of a task is below {_LEAST_RATE_HZ:g}")
     if mission.hours and not (mission.battery_wh or mission.mass_g):
         raise RequestError(f"{path.name}: hours need battery_wh")
     if mission.mass_g and not mission.hours:
@@ -569,12 +562,11 @@ def compare_missions(answers: Sequence[tuple[str, Sequence[ModuleAnswer], str]])
         ]
         for device in dict.fromkeys(chain.from_iterable(modules))
     }
-    counts = {device: sum(cell.is_possible for cell in own) for device, own in cells.items()}
-    expected = {device: sum(cell.odds for cell in own) for device, own in cells.items()}
-    devices = sorted(cells, key=lambda device: (-counts[device], -expected[device]))
-    best = f"{devices[0]} makes {counts[devices[0]]} of {len(answers)} missions possible"
-    best += f" ({expected[devices[0]]:.2g} expected by the odds)"
-    others = ", ".join(f"{device} {counts[device]}" for device in devices[1:4])
+    sums = {device: (sum(c.is_possible for c in own), sum(c.odds for c in own)) for device, own in cells.items()}
+    devices = sorted(cells, key=sums.__getitem__, reverse=True)
+    count, expected = sums[devices[0]]
+    best = f"{devices[0]} makes {count} of {len(answers)} missions possible ({expected:.2g} expected by the odds)"
+    others = ", ".join(f"{device} {sums[device][0]}" for device in devices[1:4])
     return MissionTable(
         missions=tuple(name for name, _, _ in answers),
         devices=tuple(devices),

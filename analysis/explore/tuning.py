@@ -76,7 +76,8 @@ def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
     step = SIDE_STEP if knob in device.arch.data.matrix_follows else STEP
     for factor in (_step(device, knob, step), _step(device, knob, 1 / step)):
         with suppress(RequestError):
-            before, after = (model_cost(one) for one in (unchanged, change_knobs(unchanged, {knob: factor})))
+            both = (unchanged, change_knobs(unchanged, {knob: factor}))
+            before, after = (record(ModelCost, one) for one in both)
             figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
             if factor != 1.0:
                 return {name: _log_ratio(pair) / math.log(factor) for name, pair in figures.items()}
@@ -85,11 +86,6 @@ def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
 
 def _log_ratio(pair: tuple[float, float]) -> float:
     return math.log(pair[1] / pair[0]) if min(pair) > 0.0 else 0.0
-
-
-def model_cost(result: Estimate) -> ModelCost:
-    """Return the cost of the model of an estimate."""
-    return ModelCost(result.latency_s, result.energy_j_per_inference)
 
 
 class KnobValue(msgspec.Struct, frozen=True):
@@ -275,7 +271,8 @@ class KnobTable:
                 self.costs.clear()
             try:
                 device = apply_changes(self.unchanged.device, parse_changes(",".join(changes)))
-                self.costs[changes] = model_cost(estimate(self.unchanged.workload, device, self.unchanged.scenario))
+                changed = estimate(self.unchanged.workload, device, self.unchanged.scenario)
+                self.costs[changes] = record(ModelCost, changed)
             except RequestError:
                 self.costs[changes] = None
         return self.costs[changes]

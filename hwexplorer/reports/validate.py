@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import YES_NO, Column, column, columns
+from analysis.document import YES_NO, Column, column, columns, record
 from analysis.estimate import trust
 from analysis.measured import predictions, services, tables
 from analysis.serving.served_load import load_evidence
@@ -114,18 +114,10 @@ def _served_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], C
 
 
 def _figure(point: predictions.PredictionPoint, name: str, asked: str) -> ComparedFigure:
-    return ComparedFigure(
-        name=name,
-        asked=asked,
-        device=point.device,
-        runtime=point.runtime,
-        figure=point.quantity,
-        unit=UNITS[point.quantity.partition(",")[0]],
-        measured=point.measured,
-        predicted=point.predicted,
-        band=point.band,
-        is_inside=point.band[0] <= point.measured <= point.band[1],
-    )
+    return record(
+        ComparedFigure, point, name=name, asked=asked, figure=point.quantity,
+        unit=UNITS[point.quantity.partition(",")[0]], is_inside=point.band[0] <= point.measured <= point.band[1],
+    )  # fmt: skip
 
 
 def _summary(document: MeasuredComparison | Evidence, state: State) -> Iterator[str]:

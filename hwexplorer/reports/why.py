@@ -16,7 +16,7 @@ from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, describe_deviations, head_fields
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import HOST
 from analysis.explore import attribution, difference
 from analysis.explore.difference import read_result
@@ -36,7 +36,6 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines, captions, plain, tables, tree_view
 from hwexplorer.views.layout import shorten
 
-MORE = "More: --all (requests over time)"
 LEAST_STEP = 1e-3  # fraction of the latency, which has three digits, below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
@@ -138,7 +137,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     if notes := describe_deviations(result):
         lower.append(("Notes", notes))
     if extra and not is_whole:
-        lower = [*lower[1:], ("", (MORE,))]
+        lower = [*lower[1:], ("", ("More: --all (what slow requests wait for)",))]
     return plain.Text("why", captions.place_in_words(state), (*first, *lower), waterfall, len(first))
 
 
@@ -322,7 +321,7 @@ _s = partial(quantity, unit="s")
 
 # --- one side against another, and several in turn --------------------------------------------------------
 
-_TITLES = {"family": "By event family", "subgraph": "By subgraph", "cause": "By cause"}
+_TITLES = {"family": "By event family", "subgraph": "By subgraph", "cause": "By cause", "contents": "At the peak"}
 Sides = tuple[str | State, ...]
 
 
@@ -398,7 +397,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
         parts = [figures, *(_part_table(found, explained, name, 0) for name in explained.groups)]
     elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
-        parts = [_part_table(found, explained, *pair) for pair in zip(explained.groups, most, strict=True)]
+        parts = [_part_table(found, explained, *pair) for pair in zip(explained.groups, most, strict=False)]
     parts.append(
         plain.Table("findings", "Rules", check.COLUMNS, tables.rows(check.COLUMNS, found.findings, key="rule"))
     )
@@ -521,7 +520,7 @@ VERB = Report(
     options=(
         option("sides", nargs="*", default=(), metavar="SIDE", is_model=True,
                help="devices to compare (h100_sxm@b8,fp16), or another model, state or JSON file of results"),
-        choice("--metric", ADDITIVE, metavar="M", dest="measure", help="what two sides are compared by"),
+        choice("--metric", attribution.EXPLAINED, metavar="M", dest="measure", help="what two sides are compared by"),
         option("--rule", action="append", metavar="RULE",
                help='of the second of two sides, e.g. "change(energy) < 5%"; exit 1 if one does not hold'),
     ),

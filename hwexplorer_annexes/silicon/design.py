@@ -131,12 +131,9 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
             what_if.check_value(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
-    return DesignKnob(full, _doubled(*values) if dots else tuple(sorted(set(values))))
-
-
-def _doubled(least: float, most: float) -> tuple[float, ...]:
-    """Return the doublings of the least value up to the largest value, which is always included."""
-    return *(least * 2.0**i for i in range(math.ceil(math.log2(most / least) - 1e-9))), most
+    if dots:  # doublings, and the largest value, which need not be one
+        values[:1] = [values[0] * 2.0**i for i in range(math.ceil(math.log2(values[1] / values[0]) - 1e-9))]
+    return DesignKnob(full, tuple(sorted(set(values))))
 
 
 def _within_power(study: DesignStudy) -> DesignStudy:
@@ -168,7 +165,7 @@ def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> 
     in memory or its units cannot do the mission."""
     results = [study.find(task, device.key) for task in study.tasks]
     refused = next((f"{result.workload.name} does not fit in memory" for result in results if not result.fits), "")
-    costs, rest_w = tuple(map(tuning.model_cost, results)), 0.0
+    costs, rest_w = tuple(document.record(ModelCost, result) for result in results), 0.0
     weights = study.weights or tuple(task.rate_hz or 1.0 for task in study.tasks)
     if study.asked is None:
         logs = np.log([(cost.latency_s, cost.energy_j_per_inference) for cost in costs])

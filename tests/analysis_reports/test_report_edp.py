@@ -10,11 +10,12 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.tree_figures import HOST, count_making, tree
 from analysis.wording import bound_change
+from hardware.base.text import quantity
 from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.reports.show import events
-from hwexplorer.reports.tree.edp import edp_report
+from hwexplorer.reports.tree.edp import _summary, edp_report
 from hwexplorer.state import State
 from hwexplorer.views.device_rows import cards
 from tests.sampling import for_each
@@ -35,8 +36,7 @@ def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:
 def test_parts_of_edp_add_up(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = edp_report(result)
-    assert found.energy_j == pytest.approx(result.energy_j)
-    assert found.energy_j_per_inference * batch == pytest.approx(result.energy_j)
+    assert found.energy_j == pytest.approx(result.energy_j) == pytest.approx(found.energy_j_per_inference * batch)
     assert sum(c.edp_js for c in found.causes) == pytest.approx(result.edp_js) == pytest.approx(found.edp_js)
     assert sum(c.energy_j_per_inference for c in found.causes) == pytest.approx(result.energy_j / batch)
     assert sum(c.time_s for c in found.causes) == pytest.approx(result.latency_s)
@@ -76,6 +76,7 @@ def test_fusion_saves_the_same_whichever_was_asked_for(model: str, device: str) 
     eager, fused = (grid.run(model, device, 16).in_mode(mode) for mode in ("eager", "fused"))
     for side in (eager, fused):
         assert edp_report(side).fusion_benefit_js == pytest.approx(eager.edp_js - fused.edp_js, abs=1e-9 * eager.edp_js)
+    assert quantity(fused.edp_js, "Js") in _summary(edp_report(eager), State(model, devices=(device,)))[-1]
 
 
 def test_how_many() -> None:

@@ -96,6 +96,6 @@ def test_occupancy_by_hand() -> None:
 def test_node_and_unknown_node() -> None:
     result = grid.run("resnet18", "gpu", execution="eager")
     found = kernel_report(result, "layer1.0.conv1")
-    assert [k.type for k in found.kernels] == ["conv", "batch_norm", "relu"]
+    assert [(k.type, k.vector_width) for k in found.kernels] == [("conv", None), ("batch_norm", 128), ("relu", 128)]
     with pytest.raises(RequestError, match="unknown node"):
         kernel_report(result, "layer9")

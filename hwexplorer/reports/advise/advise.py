@@ -119,7 +119,6 @@ def _try(before: Estimate, other: Alternative[Estimate]) -> tuple[Suggestion, Es
     run = other.result
     now, new = (make_point(one, settings()) for one in (before, run))
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
-
     fields = {"energy": "energy_j_per_inference", "latency": "latency_s", "memory": "peak_memory_bytes"}
     suggestion = Suggestion(
         kind=other.kind,

@@ -23,7 +23,7 @@ from analysis.model.ir.workload import Floats, Ints
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.map_demand import architecture_of
 from hardware.mapping import common
-from hardware.precision import rate_unit
+from hardware.precision import BASE, rate_unit
 from hwexplorer import declare, engine
 from hwexplorer.reports.show.structure import count_in_ranges
 from hwexplorer.state import State
@@ -59,7 +59,8 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it. `blocks` of work go
     to `units` in `waves`. A block has `tile_m` x `tile_n` results (0 unless it is a tiled product), with K divided
-    `split` ways. `occupancy` is None except on GPUs. `sentence` describes the mapping. `parts` are its operators."""
+    `split` ways. `occupancy` is None except on GPUs. `sentence` describes the mapping. `parts` are its operators.
+    `vector_width` is the values of `format` that the lanes of a unit take per clock, if the kernel runs on them."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -84,6 +85,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     effective_byte_per_s: Annotated[float, column("DRAM", "byte/s", key="bandwidth", keep=4, help="effective")]
     runs_on: str
     format: str
+    vector_width: Annotated[float | None, column("Lanes", "count", keep=6, help="values that a unit takes per clock")]
     blocks: Annotated[float, column("Blocks", "count", keep=3, help="blocks of work assigned to units")]
     tile_m: float
     tile_n: float
@@ -194,14 +196,9 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     # A product has tiles; another kernel has blocks of elements.
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
-    setups = [result.setup_of(i) for i in head.tolist()]
-    sentences = [
-        architecture_of(device).sentence(demand, setup, mapping, i)
-        for setup, i in zip(setups, head.tolist(), strict=True)
-    ]
-    matrix, product, other = (
-        [getattr(setup.plan, name) for setup in setups] for name in ("matrix", "vector_mac", "vector")
-    )
+    plans, sentence = [result.setup_of(i).plan for i in head.tolist()], architecture_of(device).sentence
+    matrix, product, other = ([getattr(plan, name) for plan in plans] for name in ("matrix", "vector_mac", "vector"))
+    runs, lanes = np.where(on_matrix, matrix, np.where(is_product, product, other)), device.file.fma_per_clock["vector"]
     return records(
         KernelRow,
         rows,
@@ -214,7 +211,8 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         efficiency=ratio(ratio(flops, time), roof),
         effective_byte_per_s=ratio(dram, time),
         runs_on=np.where(on_matrix, "matrix", "vector"),
-        format=np.where(on_matrix, matrix, np.where(is_product, product, other)),
+        format=runs,
+        vector_width=none_unless(~on_matrix, np.array([lanes.get(form, lanes[BASE]).value for form in runs.tolist()])),
         blocks=blocks,
         tile_m=tiling.tile_m[head],
         tile_n=tiling.tile_n[head],
@@ -223,7 +221,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         units=mapping.units[head],
         units_fraction=mapping.units[head] / total,
         occupancy=resident,
-        sentence=sentences,
+        sentence=[sentence(demand, result.setup_of(i), mapping, i) for i in head.tolist()],
         flips=[wording.bound_change(result, k) for k in chosen.tolist()],
         parts=[tuple(result.partition.operator_id[i] for i in rows.members[k]) for k in chosen],
     )
@@ -284,7 +282,7 @@ KERNELS = (
     _RUNS_ON,
     *columns(KernelRow, "blocks"),
     _TILE,
-    *columns(KernelRow, "split waves units units_fraction occupancy sentence flips"),
+    *columns(KernelRow, "split waves units units_fraction occupancy vector_width sentence flips"),
 )
 
 

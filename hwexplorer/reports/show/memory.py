@@ -195,12 +195,11 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     live = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     values = live[np.argsort(-size[live], kind="stable")]
     tensor = lives.tensor[values]
-    made_by = [workload.operators.path[p] if p >= 0 else "" for p in tensors.producer[tensor].tolist()]
-    is_input = (tensors.role[tensor] == INPUT).tolist()
+    sources = zip((tensors.role[tensor] == INPUT).tolist(), tensors.producer[tensor].tolist(), strict=True)
     return document.records(
         LiveValue,
         name=[tensors.name[t] for t in tensor],
-        made_by=["input" if is_given else operator for is_given, operator in zip(is_input, made_by, strict=True)],
+        made_by=["input" if is_input else workload.operators.path[p] if p >= 0 else "" for is_input, p in sources],
         bytes=size[values],
         fraction=size[values] / (float(size[live].sum()) or 1.0),
     )
@@ -282,7 +281,8 @@ VERB = declare.Report(
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
         declare.Rows("savings", "What would save some, and its cost", SAVINGS),
         declare.Rows("timeline", "Over the execution order",
-                     document.columns(Moment, "kernel bar total activations workspace")),
+                     document.columns(Moment, "kernel bar total activations workspace"),
+                     without=lambda report: () if report.workspace_rule else ("workspace",)),
     ),
     brief_parts=("summary", "roles", "live"),
     section=declare.Section(50, "What is held in memory"),

@@ -44,6 +44,7 @@ INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 NEAR_BEST = 1.05
 _NEAR = 1.0 + 1e-9  # bounds hold but for rounding
 HALF_SPEED = 2.0
+_WAYS = ("groups", "rows (weights again)", "columns (inputs again)", "terms of each sum (partial sums exchanged)")
 LEVELS = {
     "graph": "branches",
     "batch": "inputs of the batch",
@@ -133,6 +134,7 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     minimum: Annotated[int, column("Minimum", "count", keep=1, help="units that reach half of the best speed")]
     optimal: Annotated[int, column("Optimal", "count", keep=1, help="units within 5 % of the best time")]
     best_s: Annotated[float, column("Best", "s", keep=1, help="the least time with any number of units")]
+    divides: Annotated[str, column("Divides along", keep=7, help="what each further part reads again or exchanges")]
 
 
 class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
@@ -160,8 +162,9 @@ class Edge(msgspec.Struct, frozen=True):
 
 class StructureReport(Head, frozen=True, kw_only=True):
     """Operators and subgraphs of a model by type, traffic, parallelism and intensity, in execution order; what depends
-    on what, and what could run at once. Edges point forward. `units_total` is the number of units of the device.
-    `latency_s` includes `host_s`, the start of the run, which is in no subgraph, stage or path."""
+    on what, and what could run at once. Edges point forward. `average_intensity` is FLOP per byte across borders, None
+    without any. `units_total` is the number of units of the device. `latency_s` includes `host_s`, the start of the
+    run, which is in no subgraph, stage or path."""
 
     n_operators: int
     n_subgraphs: int
@@ -175,6 +178,7 @@ class StructureReport(Head, frozen=True, kw_only=True):
     egress_bytes: float
     weight_bytes: float
     internal_bytes: float
+    average_intensity: float | None
     threads: tuple[ValueRange, ...]
     intensity: tuple[ValueRange, ...]
     operator_stages: int
@@ -205,11 +209,10 @@ def structure(whole: Estimate) -> StructureReport:
     operand_bytes = operator_facts.operand_bytes(workload, batch, result.plan.widths)
     of_operators = {"flops": flops, "threads": fused.elements, "intensity": ratio(flops, operand_bytes)}
     n_fused = sum(len(members) for members in parts.members if len(members) > 1)
-    path, stages = (
-        _critical_path(result, whole.latency_s - host_s),
-        _stages(result, operator_facts.levels(graph_of_subgraphs)),
-    )
+    path = _critical_path(result, whole.latency_s - host_s)
+    stages = _stages(result, operator_facts.levels(graph_of_subgraphs))
     sums: dict[str, Any] = {name: float(of_subgraphs[name].sum()) for name in _SUMMED}
+    moved_bytes = sums["ingress_bytes"] + sums["egress_bytes"] + sums["weight_bytes"]
     return StructureReport(
         **head_fields(whole, on_device=True),
         n_operators=workload.n_operators,
@@ -219,6 +222,7 @@ def structure(whole: Estimate) -> StructureReport:
         fused_operators=n_fused,
         fused_fraction=n_fused / (workload.n_operators or 1),
         **sums,
+        average_intensity=sums["flops"] / moved_bytes if moved_bytes else None,
         threads=_buckets("threads", PARALLELISM, PARALLELISM_LABELS, of_operators, of_subgraphs),
         intensity=_buckets("intensity", INTENSITY, INTENSITY_LABELS, of_operators, of_subgraphs),
         operator_stages=int(depths.max(initial=0)) + 1,
@@ -305,8 +309,17 @@ def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
         "flops": (flops := fused.per_kernel(_flops(result))),
         "internal_bytes": fused.per_kernel(fused.local_bytes),
         "threads": fused.elements[result.partition.head],
+        "divides": [_divisions(fused, head) for head in result.partition.head.tolist()],
         "intensity": ratio(flops, np.sum([*crossing.values()], axis=0)),
     }
+
+
+def _divisions(fused: demand.Demand, head: int) -> str:
+    """Name the dimensions along which the operator at the head of a subgraph can be divided, with their sizes."""
+    if fused.macs[head] <= 0 or not fused.gemm[1, head]:
+        return f"{fused.elements[head]:,.0f} elements"
+    sizes = zip(fused.gemm[:, head].tolist(), _WAYS, strict=True)
+    return "; ".join(f"{size:,.0f} {way}" for size, way in sizes if size > 1)
 
 
 def _subgraphs(
@@ -412,10 +425,8 @@ def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
 
     network: networkx.DiGraph[str] = networkx.DiGraph(model=report.model, batch=report.batch, device=report.device)
     for operator in report.operators:
-        figures = msgspec.structs.asdict(operator).items()
-        network.add_node(
-            operator.id, **{name: value for name, value in figures if isinstance(value, str | int | float)}
-        )
+        facts = msgspec.structs.asdict(operator).items()
+        network.add_node(operator.id, **{name: fact for name, fact in facts if isinstance(fact, str | int | float)})
     network.add_weighted_edges_from(((edge.source, edge.target, edge.bytes) for edge in report.operator_edges), "bytes")
     return network
 
@@ -465,8 +476,8 @@ _BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
 
 
 def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
-    path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
-    intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
+    path = report.critical_path
+    intensity = "no" if report.average_intensity is None else plain_number(report.average_intensity)
     widest = report.stages[report.widest_stage].subgraphs
     types = list_names([f"{kind.count} {kind.type}" for kind in report.operators_by_type])
     return (

@@ -132,7 +132,8 @@ def _subgraphs(report: EdpReport, state: State) -> plain.Table:
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
-    benefit_js = report.fusion_benefit_js
+    fuses = report.execution_run != "eager"
+    other_js = report.edp_js + (report.fusion_benefit_js if fuses else -report.fusion_benefit_js)
     average, peak, limit, tdp, static = (
         quantity(getattr(report, f"{name}_w"), "W")
         for name in ("average_power", "peak_power", "power_limit", "tdp", "static_power")
@@ -145,7 +146,7 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
         f"average power {average}; highest {peak}, in {report.peak_power_kernel}; limit {limit}, TDP {tdp}",
         f"static power, {static}, takes {percent(1 - report.efficiency)} of the energy; units without work take "
         f"{percent(report.idle_loss_fraction)} (utilisation {percent(report.utilization, 1)})",
-        f"without fusion, on the same software, the EDP would be {quantity(report.edp_js + benefit_js, 'Js')} "
+        f"{'without' if fuses else 'with'} fusion, on the same software, the EDP would be {quantity(other_js, 'Js')} "
         "(`advise fusion` shows what each fusion saves)",
     )
 
