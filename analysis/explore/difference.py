@@ -320,7 +320,7 @@ def _summarize(side: Estimate | ComparedResult, path: str) -> ComparedResult:
 
 def _headline(figures: Sequence[FigureChange]) -> str:
     """Write `+25 % EDP, +14 % energy per inference`; of EDP, energy and latency if they differ."""
-    words = {}
+    words = dict[str, str]()
     for one in figures:
         share, sign = abs(one.change or 0.0), "+" if one.difference > 0 else "-"
         amount = "from nothing" if one.change is None else f"{sign}{percent(share, int(share < 0.0995))}"
