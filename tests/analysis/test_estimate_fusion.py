@@ -10,7 +10,6 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.tree_figures import TELLING_WORK, tree
 from analysis.model.ir.workload import Workload
-from hardware.device import Device
 from hardware.plan import make_plan
 from hwexplorer.reports.tree.tree import node
 from tests.models import load_once
@@ -65,15 +64,13 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
                 is_slow = deployed.utilization < 0.1 or on.dispatch_s > 0.1 * deployed.in_mode("eager").latency_s
                 if on.arch.id == "npu" and is_slow:
                     continue
-                if on.memory_bandwidth / on.peaks[conv_unit(on, precision)] < 0.02 or on.id in grid.DEFAULTS:
+                if (
+                    on.memory_bandwidth / on.peaks[make_plan(on, precision).convolution] < 0.02
+                    or on.id in grid.DEFAULTS
+                ):
                     strict += 1
                     assert relu_figures(grid.run("conv2d", on, batch, precision, "eager"))[0] > 1.0, what
     assert strict >= 30
-
-
-def conv_unit(on: Device, precision: str) -> tuple[str, str]:
-    """Unit and format of convolutions."""
-    return make_plan(on, precision).convolution
 
 
 @for_each("mode", grid.MODES)

@@ -11,7 +11,6 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import tree
 from analysis.wording import operator_reason
-from hardware.demand import Demand
 from hardware.execute import execute
 from tests.sampling import for_each
 
@@ -53,14 +52,11 @@ def test_a_quarter_of_the_multiplications_and_never_slower(name: str) -> None:
     ratio = macs[used] / result.demand.macs[used]
     assert (ratio >= 0.25 - 1e-12).all()
     assert (ratio <= 0.36).all(), "patches of 4 x 4 waste little of 14 x 14 results"
-    direct = execute(without(result), result.setup)
+    unpatched = msgspec.structs.replace(result.demand, patches=np.zeros_like(result.demand.patches))
+    direct = execute(unpatched, result.setup)
     assert (result.run.unthrottled_s <= direct.unthrottled_s * 1.1).all()
     assert result.latency_s < 0.8 * float(direct.kernel_s.sum())
     assert result.energy_j < float(direct.energy_j.sum())
-
-
-def without(result: Estimate) -> Demand:
-    return msgspec.structs.replace(result.demand, patches=np.zeros_like(result.demand.patches))
 
 
 @pytest.mark.parametrize(

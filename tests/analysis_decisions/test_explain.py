@@ -9,7 +9,7 @@ from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 from analysis.estimate.causes import FAMILIES, family_energy, family_of
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.attribution import EXPLAINED, Part, explain, time_parts
+from analysis.explore.attribution import EXPLAINED, explain, time_parts
 from hardware import known_architectures
 from hardware.base.errors import RequestError
 from tests.sampling import for_each
@@ -85,10 +85,6 @@ def test_other_batches_compare_per_inference() -> None:
     assert math.isclose(found.b, many.energy_j / 32, rel_tol=1e-12)
 
 
-def _by_difference(parts: tuple[Part, ...]) -> list[float]:
-    return [abs(part.difference) for part in parts]
-
-
 @pytest.mark.parametrize(("model", "metric"), product(MODELS[:2], EXPLAINED[:3]))
 def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str) -> None:
     for a, b in PAIRS:
@@ -97,7 +93,7 @@ def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str)
         assert (" less " in found.reasons[0]) is (found.ratio < 0.999)
         if metric in ("energy", "edp") and abs(math.log(found.ratio)) > 0.01:
             assert len(found.reasons) > 1
-        sizes = _by_difference(found.groups["subgraph"])
+        sizes = [abs(part.difference) for part in found.groups["subgraph"]]
         assert sizes == sorted(sizes, reverse=True)
 
 

@@ -44,11 +44,9 @@ def test_a_request_is_its_prefill_and_its_steps(name: str, batch: int) -> None:
 def test_work_of_a_request_in_closed_form(name: str) -> None:
     asked = transformer_request.parse(f"{name}:request,in=300,out=50")
     model = workload(asked.text)
-    assert total_of(model, 3) == pytest.approx(macs(asked.config, asked.run, 3), rel=1e-3 if "8x7b" in name else 1e-9)
-
-
-def total_of(model: object, batch: int) -> float:
-    return model.total(model.operators.macs, batch=batch)  # type: ignore[attr-defined]
+    assert model.total(model.operators.macs, batch=3) == pytest.approx(
+        macs(asked.config, asked.run, 3), rel=1e-3 if "8x7b" in name else 1e-9
+    )
 
 
 def test_the_cache_has_room_for_the_whole_request() -> None:

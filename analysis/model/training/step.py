@@ -203,7 +203,10 @@ class _Writer(Tape):
                 self._gather(i, FORWARD)
             self.read_as[i] = self._cast_operands(i, path)
             if base_name(ops.target[i])[1] and kind not in ("add", "fill") and self._saves(i) == "input":
-                self._unshare(self.writes[i])  # PyTorch saves a copy of what is overwritten
+                for t in self.writes[i]:  # PyTorch saves a copy of what is overwritten
+                    shared = [each for each in self.tensors[t:] if each.storage == self.tensors[t].storage]
+                    for each in shared:
+                        each.storage = t
                 copy = self.tensor(self.tensors[first].numel, f"{path}.copy")
                 self.add(f"{path}.copy", "copy", [first], [copy])
             if kind == "batch_norm":
@@ -233,12 +236,6 @@ class _Writer(Tape):
         self.tensors[places].dtype, self.tensors[places].producer = "int64", len(self.ops) - 1
         self.ops[-1].writes.append(places)
         return places
-
-    def _unshare(self, results: list[int]) -> None:
-        for t in results:
-            old = self.tensors[t].storage
-            for later in self.tensors[t:]:
-                later.storage = t if later.storage == old else later.storage
 
     def _write_forward_op(self, i: int, path: str) -> None:
         reads = {self._now(self.read_as[i].get(t, t)): amount for t, amount in self.reads[i].items()}
@@ -322,14 +319,10 @@ class _Writer(Tape):
             first, second = reads
             pairs = (first, second), (second, first)
             return [t for t, other in pairs if other in self.trained or (is_adapted and t == first)]
-        if saves == "result":
-            return self.writes[i][:1]
-        if saves == "mask":
-            return self.writes[i][1:]
-        if saves == "arguments":
-            return list(self.reads[i])
-        if saves == "indices":
-            return [t for t in self.reads[i] if not self.tensors[t].is_float]
+        if saves in ("result", "mask"):
+            return self.writes[i][:1] if saves == "result" else self.writes[i][1:]
+        if saves in ("arguments", "indices"):
+            return [t for t in self.reads[i] if saves == "arguments" or t not in reads]
         if ops.kind[i] in _NORMS:
             return [t for t in reads if self.tensors[t].role != BUFFER]
         return reads[:1]
@@ -403,9 +396,10 @@ class _Writer(Tape):
             self._write_passes(i, path, grads, saved, inputs)
         elif kind in ("embedding", "gather", "scatter", "roi_align", "sort") and self._saves(i) != "operands":
             self._write_picked(i, path, grads, saved, wanted)
-        elif kind in ("add", "sub", "cat", "all_gather") or (
-            kind == "copy" and base_name(ops.target[i])[0] != "repeat"
-        ):
+        elif kind == "copy" and base_name(ops.target[i])[0] != "repeat":  # what was laid out anew is laid out back
+            own = self.tensor(self.reads[i][wanted[0]], path, self.tensors[grads[0]].fixed)
+            self._give(i, wanted[0], self.add(path, kind, grads, [own], target=ops.target[i]), path)
+        elif kind in ("add", "sub", "cat", "all_gather"):
             for t in wanted:  # as it is; the sum of one that was spread
                 is_spread = kind in ("add", "sub") and self.is_less(self.tensors[t].numel, self.tensors[grads[0]].numel)
                 self._give(i, t, self._sum_spread(t, grads[0], path) if is_spread else grads[0], path)

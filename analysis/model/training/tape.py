@@ -113,8 +113,8 @@ class Tape:
         """Return True if an amount is less than another, beyond rounding."""
         return self.size(amount) < 0.999 * self.size(other)
 
-    def workload(self, forward: Workload, held: Iterable[int]) -> Workload:
-        """Return all that was written; the tensors that are `held` stay to the end, as weights do."""
+    def workload(self, forward: Workload, held: Iterable[int], is_output: bool = False) -> Workload:
+        """Return all that was written; the tensors that are `held`, and may be outputs, stay to the end as weights."""
         ops, tensors, n = self.ops, self.tensors, len(self.ops)
         in_ptr, in_tensor = ir.csr([[t for t, _ in op.reads] for op in ops])
         out_ptr, out_tensor = ir.csr([op.writes for op in ops])
@@ -146,7 +146,7 @@ class Tape:
                 numel=np.array([each.numel for each in tensors]),
                 fixed_bytes=np.array([each.fixed for each in tensors], dtype=np.int32),
                 live_until=np.array([each.last for each in tensors], dtype=np.int32),
-                is_output=np.zeros(len(tensors), dtype=np.bool_),
+                is_output=np.isin(np.arange(len(tensors)), list(stay)) & is_output,
                 shape=tuple(each.shape for each in tensors),
                 dtype=tuple(each.dtype for each in tensors),
                 **columns,
@@ -168,27 +168,48 @@ def _unique(paths: list[str]) -> tuple[str, ...]:
 
 
 def with_scores(forward: Workload) -> Workload:
-    """Return a forward pass whose attention stores all scores: a product, softmax, dropout and a second product, as
-    PyTorch computes attention that drops weights."""
+    """Return a forward pass as PyTorch trains models that drop values. Attention lays out heads in rows, stores all
+    scores, scales and masks them, takes their softmax, drops some, and lays out the result; what a residual sum adds is
+    dropped too (transformers, BertSelfAttention and BertSelfOutput)."""
     ops, tape = forward.operators, Tape(forward)
+    laid_out = {t for kind, reads in zip(ops.kind, tape.reads, strict=True) if kind == "copy" for t in reads}
+
+    def write(kind: str, target: str, t: int, path: str, size: Floats, **amounts: Any) -> int:
+        """Write an operator that reads so many elements of one tensor."""
+        result = tape.add(path, kind, [t], [tape.tensor(size, path)], target=f"aten.{target}", **amounts)
+        tape.ops[-1].reads = [(t, size)]
+        return result
+
+    def drop(t: int, path: str) -> int:
+        """Write a dropout, which keeps a mask."""
+        size = tape.tensors[t].numel
+        kept, mask = tape.tensor(size, path), tape.tensor(size, f"{path}.mask", 1)
+        tape.tensors[mask].dtype = "bool"
+        return tape.add(path, "elementwise", [t], [kept, mask], flops=size * 2.0, target="aten.native_dropout")
+
     for i, (path, reads, writes) in enumerate(zip(ops.path, tape.reads, tape.writes, strict=True)):
+        if ops.kind[i] == "add" and path.endswith("_residual"):
+            latest = max(reads, key=lambda t: tape.tensors[t].producer)
+            reads = {drop(t, f"{path}.dropout") if t == latest else t: amount for t, amount in reads.items()}
         if ops.kind[i] != "attention" or len(reads) not in (1, 3):
             tape.forward_op(i, path, reads, writes)
             continue
-        scores, (query, key, value) = ops.special[i], list(reads) * (3 // len(reads))  # one may hold all
+        scores, parts = ops.special[i], 3 // len(reads)  # one tensor may hold all
+        query, key, value = (
+            write("copy", "clone.default", t, f"{path}.{name}", tape.tensors[t].numel / parts)
+            for name, t in zip("qkv", list(reads) * parts, strict=True)
+        )
         half = {"macs": ops.macs[i] / 2.0, "flops": ops.macs[i], "target": "aten.matmul.default"}
-        raw, shares, kept = (tape.tensor(scores, f"{path}.{leaf}") for leaf in ("scores", "softmax", "dropout"))
-        mask = tape.tensor(scores, f"{path}.mask", 1)
-        tape.tensors[mask].dtype = "bool"
+        raw, mixed = tape.tensor(scores, f"{path}.scores"), writes[0]
         tape.add(f"{path}.scores", "matmul", [query, key], [raw], gemm=ops.gemm[i], **half)
-        tape.add(
-            f"{path}.softmax", "softmax", [raw], [shares], flops=scores * 5.0, special=scores, target="aten.softmax.int"
-        )
-        tape.add(
-            f"{path}.dropout", "elementwise", [shares], [kept, mask], flops=scores * 2.0, target="aten.native_dropout"
-        )
-        tape.add(path, "matmul", [kept, value], writes, gemm=ops.gemm[i][[0, 1, 3, 2]], **half)
+        scaled = write("elementwise", "div.Tensor", raw, f"{path}.scaled", scores, flops=scores)
+        masked = write("add", "add.Tensor", scaled, f"{path}.masked", scores, flops=scores)
+        shares = write("softmax", "softmax.int", masked, f"{path}.softmax", scores, flops=scores * 5.0, special=scores)
+        if mixed not in laid_out:
+            mixed = tape.tensor(tape.tensors[mixed].numel, f"{path}.mixed")
+        kept = drop(shares, f"{path}.dropout")
+        tape.add(f"{path}.mixed", "matmul", [kept, value], [mixed], gemm=ops.gemm[i][[0, 1, 3, 2]], **half)
+        if mixed != writes[0]:
+            tape.add(path, "copy", [mixed], writes, target="aten.clone.default")
     outputs = np.flatnonzero(forward.tensors.is_output)
-    plain = tape.workload(forward, outputs.tolist())
-    is_output = np.isin(np.arange(len(plain.tensors.name)), outputs)
-    return msgspec.structs.replace(plain, tensors=msgspec.structs.replace(plain.tensors, is_output=is_output))
+    return tape.workload(forward, outputs.tolist(), is_output=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -72,17 +73,6 @@ _ALIKE = 0.82  # similarity of a misspelt option; the options of models are less
 _WHOLE = {"accumulate": (1, 4096), "lora": (1, 4096), "zero": (0, 3), "epochs": (1, 10**6), "samples": (1, 10**12)}
 
 
-def _choices() -> dict[str, tuple[str, ...]]:
-    table = file_access.shipped(PATH)
-    return {
-        "optimizer": tuple(table["optimizers"]),
-        "update": tuple(table["updates"]),
-        "recompute": ("none", "blocks"),
-        "masters": ("autocast", "sharded", "none"),
-        "attention": ("fused", "plain"),
-    }
-
-
 class Step(msgspec.Struct, frozen=True):
     """A model in training: one step of it."""
 
@@ -90,6 +80,9 @@ class Step(msgspec.Struct, frozen=True):
     training: Training
     load: ClassVar[None] = None
     load_and_lengths: ClassVar[str] = ""
+    image_size, runs_code, is_captured = (  # of the model
+        property(attrgetter(f"model.{name}")) for name in ("image_size", "runs_code", "is_captured")
+    )
 
     def __str__(self) -> str:
         return self._named(str(self.model))
@@ -102,21 +95,6 @@ class Step(msgspec.Struct, frozen=True):
     def _named(self, model: str) -> str:
         head, _, options = model.rpartition(":") if re.search(r":[^:()/]*=[^:()/]*$", model) else (model, "", "")
         return f"{head}:{','.join(filter(None, (TRAIN, options, *self.training.words)))}"
-
-    @property
-    def image_size(self) -> int | None:
-        """The image size of the model."""
-        return self.model.image_size
-
-    @property
-    def runs_code(self) -> bool:
-        """True if opening the model runs the user's code."""
-        return self.model.runs_code
-
-    @property
-    def is_captured(self) -> bool:
-        """True if the model comes from a capture."""
-        return self.model.is_captured
 
     @property
     def phases(self) -> dict[str, str]:
@@ -157,7 +135,14 @@ def split_batch(text: str) -> tuple[str, int | None]:
 def read(model: str, words: str) -> Training:
     """Return the settings that words such as `optimizer=adamw,zero=3` state. Raises ModelSpecError."""
     given: dict[str, Any] = {}
-    choices = _choices()
+    table = file_access.shipped(PATH)
+    choices = {
+        "optimizer": tuple(table["optimizers"]),
+        "update": tuple(table["updates"]),
+        "recompute": ("none", "blocks"),
+        "masters": ("autocast", "sharded", "none"),
+        "attention": ("fused", "plain"),
+    }
     for word in filter(None, words.split(",")):
         name, _, value = (part.strip().lower() for part in word.partition("="))
         if name in _WHOLE:
