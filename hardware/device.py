@@ -434,13 +434,10 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def label(self) -> str:
-        """The name with the power mode and the operating point, and with the changes or the mark of a design target."""
-        return self.name_in_mode + (f", {change_words(self.changes)}" if self.changes else self.mark)
-
-    @property
-    def name_in_mode(self) -> str:
-        """The name with the power mode, the power cap and the clock lock: `NVIDIA H100 SXM5 80GB at 400 W`."""
-        return f"{self.file.name} {self.power_mode}".rstrip() + self.operating_words
+        """The name with the power mode and the operating point, `NVIDIA H100 SXM5 80GB at 400 W`, and with the changes
+        or the mark of a design target."""
+        name = f"{self.file.name} {self.power_mode}".rstrip() + self.operating_words
+        return name + (f", {change_words(self.changes)}" if self.changes else self.mark)
 
     @property
     def operating_words(self) -> str:

@@ -58,7 +58,7 @@ class Answer(Generic[Document]):
         declared = registry.report(name)
         self._name, self._report, self._folders = name, declared.about(state), folders
         report = self._report
-        self._state = state if report.subject.has("node") else replace(state, at="")
+        self.state_asked = state if report.subject.has("node") else replace(state, at="")
         defaults = {option.name: option.default for option in report.document_options}
         self._options = _applicable_options(declared, state, defaults | options)
 
@@ -68,7 +68,7 @@ class Answer(Generic[Document]):
 
     def __setstate__(self, known: dict[str, Any]) -> None:
         report = registry.report(known["_name"])  # its functions are not pickled
-        vars(self).update(known, _report=report.about(known["_state"]))
+        vars(self).update(known, _report=report.about(known["state_asked"]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or hasattr(type(self), name):  # a property that failed: its own error is shown
@@ -80,17 +80,12 @@ class Answer(Generic[Document]):
         if self._folders is not None and tuple(self._folders) != engine.named_folders():
             engine.use_folders(self._folders)
 
-    @property
-    def state_asked(self) -> State:
-        """The state that the answer is about."""
-        return self._state
-
     @cached_property
     def document(self) -> Document:
         """The struct of the answer, in SI units."""
         self._find_devices()
         engine.forget_edited_devices()
-        document: Document = self._report.document(self._state, **self._options)
+        document: Document = self._report.document(self.state_asked, **self._options)
         return document
 
     @cached_property
@@ -98,7 +93,7 @@ class Answer(Generic[Document]):
         """A note on operators without a cost rule, if they are too many for meaningful figures; else ''."""
         if not self._report.subject.options:
             return ""
-        states = [state for state in self._report.states(self._state, **self._options) if engine.is_ready(state)]
+        states = [state for state in self._report.states(self.state_asked, **self._options) if engine.is_ready(state)]
         gaps = {
             (model := engine.captured_model(state)).name: workloads.uncovered_note(model, state.batch)
             for state in states
@@ -111,12 +106,12 @@ class Answer(Generic[Document]):
     @cached_property
     def limits_check(self) -> LimitsCheck | None:
         """Which devices of the state pass its limits; None without limits."""
-        if not self._state.limits or not self._report.subject.options:
+        if not self.state_asked.limits or not self._report.subject.options:
             return None
         from hwexplorer.views import device_rows
 
         self._find_devices()
-        return device_rows.check_limits(self._state) if engine.is_ready(self._state) else None
+        return device_rows.check_limits(self.state_asked) if engine.is_ready(self.state_asked) else None
 
     @property
     def broken_rules(self) -> str:
@@ -170,7 +165,7 @@ class Answer(Generic[Document]):
         HTML. The title of an incomplete answer says so first."""
         self._find_devices()
         special_view = self._report.html if form == "html" else None if is_whole else self._report.brief
-        page = self._view(is_whole) if special_view is None else special_view(self._state, **self._options)
+        page = self._view(is_whole) if special_view is None else special_view(self.state_asked, **self._options)
         title = "; ".join(filter(None, (page.title, str(self.limits_check or ""))))
         title = ". ".join(filter(None, (self.missing_rules, title)))
         return replace(page, title=title) if title != page.title else page
@@ -178,8 +173,8 @@ class Answer(Generic[Document]):
     def _view(self, is_whole: bool) -> plain.View | plain.Page:
         report = self._report
         if report.view is not None:
-            return report.view(self._state, **self._options)
-        parts = report.views(self.document, self._state, is_whole)
+            return report.view(self.state_asked, **self._options)
+        parts = report.views(self.document, self.state_asked, is_whole)
         if report.title is None:
             return parts[0]
         parts = tuple(part for part in parts if getattr(part, "sections", True) or getattr(part, "steps", False))
@@ -190,16 +185,16 @@ class Answer(Generic[Document]):
     def _title(self) -> str:
         title = self._report.title
         if callable(title):
-            return title(self.document, self._state)
+            return title(self.document, self.state_asked)
         describe = captions.headline_of_state if self._report.subject.several else captions.place_in_words
-        subject = describe(self._state)
+        subject = describe(self.state_asked)
         return f"{title} of {subject}" if title and len(title) + len(subject) <= TITLE_MAX else subject
 
     @property
     def command(self) -> str:
         """The command line that gives this answer, without the fields of the state that only the screen shows."""
-        split = tuple(key for key in self._state.open if key.endswith(states.EACH))
-        state = replace(self._state, pane=State().pane, zoom=False, find="", open=split)
+        split = tuple(key for key in self.state_asked.open if key.endswith(states.EACH))
+        state = replace(self.state_asked, pane=State().pane, zoom=False, find="", open=split)
         words = ["hwexplorer", *registry.full_name(self._name).split()]
         words += [quote(states.format(state))] if self._report.subject.has("model") else []
         for option in self._report.options:
@@ -216,7 +211,7 @@ class Answer(Generic[Document]):
         from hwexplorer.export.render import encode, plain
 
         if form in self._report.exports:
-            return self._report.exports[form](self.document, self._state)
+            return self._report.exports[form](self.document, self.state_asked)
         if form == "json":
             return encode(self.document, self.missing_rules, self.limits_check)
         is_whole = is_whole or form != "text"

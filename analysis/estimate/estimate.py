@@ -20,7 +20,7 @@ from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.model.ir.workload import Coverage, Floats, Workload, check_batch, coverage
-from analysis.model.training.step import at_width
+from analysis.model.training.step import as_run
 from hardware import precision
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
@@ -586,7 +586,7 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
 
 def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:
     widths = setup.plan.widths
-    workload = at_width(workload, widths.activations)
+    workload = as_run(workload, widths.activations, setup.runtime.mode == "eager")
     joins = usual_joins(workload, setup.joins)
     block = block_channels(setup.device, setup.runtime.mode)
     if len(batches) == 1:

@@ -184,7 +184,7 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     role_of, producers, root = tensors.role.tolist(), tensors.producer.tolist(), storage_roots(tensors.storage)
     kernel = joined.kernel.tolist()
     for tensor, touched in sorted(last_touch.items()):
-        if role_of[tensor] in (WEIGHT, BUFFER):
+        if role_of[root[tensor]] in (WEIGHT, BUFFER):  # of a weight, or written in its place
             continue
         made_in = kernel[producers[tensor]] if producers[tensor] >= 0 else 0
         until = max(_last_needed_kernel(workload, joined.n_kernels, kernel, tensor, touched, execution), made_in)

@@ -336,11 +336,6 @@ class _Decoder(BatchEngine):
         self.coming = []
 
     @property
-    def requests_held(self) -> int:
-        """The number of requests that it has or that are on their way to it."""
-        return len(self.coming) + len(self.waiting) + len(self.decoding) + len(self.prefilling)
-
-    @property
     def next_end_s(self) -> float:
         """The earliest time at which a request can end."""
         if not self.decoding:
@@ -383,7 +378,7 @@ class _Prefiller(BatchEngine):
             requests.first_s[request] = requests.end_s[request] = self.outlet_s
             requests.send_next(self.outlet_s, self.queue)
             return
-        decoder = min(self.decoders, key=lambda each: each.requests_held)
+        decoder = min(self.decoders, key=lambda d: len(d.coming) + len(d.waiting) + len(d.decoding) + len(d.prefilling))
         there_s = self.now + self.scheduler.request_s.value + self.send_s(tokens)
         heapq.heappush(decoder.coming, (there_s, request))
 

@@ -146,11 +146,6 @@ class DeviceFigure(msgspec.Struct, frozen=True):
     keep: int = 0
     band: str = ""
 
-    @property
-    def card_unit(self) -> Unit:
-        """The unit before `per`: none if that counts something."""
-        return "" if self.per and self.per[0] != "/" else self.unit
-
 
 def _of_phase(time: str, what: str) -> tuple[DeviceFigure, ...]:
     """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
@@ -324,7 +319,8 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
 
 def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.CardFigure]:
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
-    values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
+    values = [row.outcome.figure(figure.field) for row in rows]
+    unit = "" if figure.per and figure.per[0] != "/" else figure.unit  # before `per`: none if that counts something
     candidates = [(1.0, "")] if not unit else [prefix_for(value * up, unit) for value in values for up in (1.0, 1e3)]
     forms = [
         (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) if value else "-" for value in values])

@@ -28,10 +28,6 @@ def altered(whole: bytes, change: Change) -> bytes:
     return packed(both)
 
 
-def _place(workload: Plain, name: str) -> Plain:
-    return workload[name if name in workload else _OWNER[name]]  # type: ignore[no-any-return]
-
-
 _FLOATS = ("macs", "flops", "special", "gemm", "in_numel", "numel")
 _INTS = ("in_ptr", "in_tensor", "out_ptr", "out_tensor", "role", "fixed_bytes", "storage", "producer", "live_until")
 _BOOLS = ("has_rule", "is_output")

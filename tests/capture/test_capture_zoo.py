@@ -187,6 +187,7 @@ def test_quantised_models_are_their_float_architecture() -> None:
         ("gemm:M=-4", None, ["whole number"]),
         ("gemm:M=²", None, ["whole number"]),
         ("gemm", 64, ["no image size"]),
+        ("llama3_8b", 224, ["no image size"]),
         ("resnet18:64", None, ["nothing but train"]),
         ("inception_v3", 32, ["too small", "75"]),
         ("alexnet", 62, ["too small", "63"]),

@@ -119,7 +119,7 @@ class Fake(ScreenQueries):
         rows = []
         names = {"name": sorted(state.devices), "rank": state.devices}.get(state.rank, state.devices)
         for device in reversed(names) if state.rank_reverse else names:
-            here = State(**{**_dict(state), "on": device, "pin": ""})
+            here = replace(state, on=device, pin="")
             t, e = self._total(here)
             change = None
             if there is not None:
@@ -360,7 +360,3 @@ class Fake(ScreenQueries):
 
     def exported(self, state: State, view: str, form: str) -> str:
         return json.dumps({"view": view, "model": state.model})
-
-
-def _dict(state: State) -> dict[str, object]:
-    return {name: getattr(state, name) for name in State.__struct_fields__}

@@ -14,7 +14,7 @@ from analysis.model import store
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.names.model_ref import refer
-from analysis.model.training.step import BACKWARD, FORWARD, at_width, saved_tensors
+from analysis.model.training.step import BACKWARD, FORWARD, as_run, saved_tensors
 from analysis.model.training.training_request import Step
 from hardware.device_catalog import load_device
 from hwexplorer.engine import resolve_model_name
@@ -88,6 +88,22 @@ def test_devices_that_share_a_batch_take_longer_than_one_with_its_share(model: s
     assert times[2] < 1.2 * times[0]  # 7 to 7.8 times the rate of one, as published
 
 
+def test_each_stage_of_zero_divides_states_then_gradients_then_weights() -> None:
+    steps = [refer(f"llama3_8b:train,sequence=1,layers=4,zero={stage}") for stage in range(4)]
+    ready = [store.ready(step.on_devices(8)) for step in steps if isinstance(step, Step)]
+    peaks = [estimate(step, load_device("h100_sxm"), Scenario(8, "fp32")).peak_memory_bytes for step in ready if step]
+    assert peaks[0] == pytest.approx(16.0 * ready[0].parameters, rel=0.01)  # type: ignore[union-attr]
+    assert peaks[1] == pytest.approx((4.0 + 4.0 + 8.0 / 8) * ready[0].parameters, rel=0.01)  # type: ignore[union-attr]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+def test_modules_that_run_call_by_call_keep_what_their_calls_read() -> None:
+    step = _step("phi_2:sequence=32,layers=1")
+    kept = [as_run(step, 4.0, is_eager) for is_eager in (True, False)]
+    eager, joined = (float((each.tensors.numel @ each.value_at(batch=2))[saved_tensors(each)].sum()) for each in kept)
+    assert eager - joined == 3 * 2 * 32 * 10240  # tanh and both factors of the last product
+
+
 @pytest.mark.parametrize("stage", [0, 1, 3])
 def test_experts_on_several_devices_exchange_tokens_and_no_gradients(stage: int) -> None:
     """Tokens go to the experts of others and back, in both directions; the other weights are alike on all devices."""
@@ -104,7 +120,7 @@ def test_experts_on_several_devices_exchange_tokens_and_no_gradients(stage: int)
 
 
 def test_the_host_starts_one_call_for_each_operator_and_one_node_for_its_gradients() -> None:
-    step = at_width(_step("densenet121"), 4.0)
+    step = as_run(_step("densenet121"), 4.0)
     calls = dispatches(step, awaits=False)
     phase = np.array([path.partition(".")[0] for path in step.operators.path])
     forward = step.training and step.training.forward
@@ -118,7 +134,7 @@ def test_the_host_starts_one_call_for_each_operator_and_one_node_for_its_gradien
     ("model", "drops", "copies"), [("bert_base:sequence=64", 36, 48), ("shufflenet_v2_x1_0", 0, 16)]
 )
 def test_what_is_dropped_and_laid_out_has_gradients_as_in_torch(model: str, drops: int, copies: int) -> None:
-    ops = at_width(_step(model), 4.0).operators
+    ops = as_run(_step(model), 4.0).operators
     for phase in (FORWARD, BACKWARD):
         inside = {path: kind for path, kind in zip(ops.path, ops.kind, strict=True) if path.startswith(phase)}
         assert sum("dropout" in path for path in inside) == drops
@@ -148,7 +164,7 @@ def test_adapters_leave_the_base_without_gradients() -> None:
 
 
 def test_weights_stay_in_fp32_beside_values_of_16_bits() -> None:
-    narrow, wide = _step("resnet18"), at_width(_step("resnet18"), 4.0)
+    narrow, wide = _step("resnet18"), as_run(_step("resnet18"), 4.0)
     for tensors, fixed in ((narrow.tensors, 4), (wide.tensors, 0)):
         assert set(tensors.fixed_bytes[tensors.role == WEIGHT].tolist()) == {fixed}
         assert BUFFER in tensors.role
@@ -213,7 +229,7 @@ def test_torch_counts_the_same_products_and_keeps_the_same_bytes(name: str) -> N
                 result = sum(part.sum() for part in torch.utils._pytree.tree_leaves(model(torch.zeros(2, 3, 224, 224))))
             forward = counter.get_total_flops()
             result.backward()
-    step = at_width(_step(name), 4.0)
+    step = as_run(_step(name), 4.0)
     assert 2.0 * _macs(step, FORWARD) == forward
     assert 2.0 * _macs(step, BACKWARD) == pytest.approx(counter.get_total_flops() - forward, rel=1e-9)
     bytes_kept = sum(t.untyped_storage().nbytes() for key, t in kept.items() if key not in weights)  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 from transformer_cases import PUBLISHED
 
 from analysis.model import store
-from analysis.model.model_errors import ModelError, ModelSpecError
+from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import phases, refer
 from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.base.errors import RequestError
@@ -191,11 +191,6 @@ def test_a_request_has_one_shortest_spelling(text: str, canonical: str) -> None:
 def test_a_request_of_only_changed_sizes_follows_through() -> None:
     config = transformer_spec.parse("llama2_7b:hidden=2048,heads=16").config
     assert (config.head_dim, config.kv_heads, config.rotary) == (128, 16, 128)
-
-
-def test_no_image_size() -> None:
-    with pytest.raises(ModelSpecError, match="no image size"):
-        store.load("llama3_8b", 224)
 
 
 def test_lengths_are_settings_of_the_state() -> None:

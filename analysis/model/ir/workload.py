@@ -246,12 +246,13 @@ class Parallel(msgspec.Struct, frozen=True):
 
 
 class TrainedModel(msgspec.Struct, frozen=True):
-    """The forward pass of which a workload is a training step, its `settings` (a Training), and whether its values have
-    fewer than 32 bits."""
+    """The forward pass of which a workload is a training step, its `settings` (a Training), whether its values have
+    fewer than 32 bits, and whether modules of transformers run call by call."""
 
     forward: "Workload"
     settings: Any
     is_narrow: bool
+    is_spelled: bool
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):

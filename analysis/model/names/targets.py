@@ -110,11 +110,6 @@ class Target(msgspec.Struct, frozen=True):
         return self.runs_code
 
     @property
-    def takes_inputs(self) -> bool:
-        """True if the user may state the shapes of its inputs."""
-        return (self.runs_code and not self.is_program) or has_reader(self.path)
-
-    @property
     def label(self) -> str:
         """The short name for titles: `net.py:make`."""
         name, made = (part.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] for part in (self.path, self.factory))
@@ -178,7 +173,8 @@ def has_reader(path: str) -> bool:
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
     """Return a target with the given inputs and batch dimension. Raises a `ModelError`, also for a missing file."""
     if inputs or batch_dim is not None:
-        if target.called or not target.takes_inputs or (batch_dim is not None and not target.runs_code):
+        takes_inputs = (target.runs_code and not target.is_program) or has_reader(target.path)
+        if target.called or not takes_inputs or (batch_dim is not None and not target.runs_code):
             raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
         dimension = parse_batch_dim(batch_dim) if batch_dim is not None else 0
         shapes = tuple(map(parse_input, inputs))

@@ -25,6 +25,7 @@ from hardware.base.records import memoize
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of torch.nn.parallel.DistributedDataParallel
+LANGUAGE = ("language", "encoder")  # families whose modules are those of transformers
 PLAIN = {"encoder": "plain"}  # BERT and its family drop attention weights
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "norm")
 SUMS = "batch_norm"  # sums over all but the channels take what those of a norm do
@@ -36,15 +37,15 @@ def _table() -> dict[str, Any]:
     return file_access.shipped(PATH)
 
 
-@memoize(keep=2)
-def training_step(forward: Workload, training: Training, is_narrow: bool) -> Workload:
-    """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. Raises ModelSpecError
-    for a model without weights that training would change."""
+@memoize(keep=3)
+def training_step(forward: Workload, training: Training, is_narrow: bool, is_spelled: bool = True) -> Workload:
+    """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. `is_spelled`: modules of
+    transformers run call by call. Raises ModelSpecError for a model without weights that training would change."""
     if forward.parallel and "all_to_all" in forward.operators.kind:  # each device has experts of its own
         training = msgspec.structs.replace(training, devices=max(training.devices, forward.parallel.degree))
     is_plain = (training.attention or PLAIN.get(forward.family)) == "plain"
     whole = with_scores(forward) if is_plain else forward
-    writer = _Writer(_share(whole, training.parts), training, is_narrow)
+    writer = _Writer(_share(whole, training.parts), training, is_narrow, is_spelled)
     writer.write_forward()
     writer.write_backward()
     writer.write_update()
@@ -53,21 +54,25 @@ def training_step(forward: Workload, training: Training, is_narrow: bool) -> Wor
         routing=writer.forward.routing,
         repeats=writer.repeats() if training.accumulate > 1 else None,
         parallel=ir.Parallel(training.devices, 0.0) if training.devices > 1 else forward.parallel,
-        training=ir.TrainedModel(forward, training, is_narrow),
+        training=ir.TrainedModel(forward, training, is_narrow, is_spelled),
     )
 
 
-def at_width(workload: Workload, value_bytes: float) -> Workload:
-    """Return a training step for activations of so many bytes; any other workload as it is."""
+def as_run(workload: Workload, value_bytes: float, is_eager: bool = True) -> Workload:
+    """Return a training step for activations of so many bytes and, if it `is_eager`, for operators that run one by
+    one; any other workload as it is."""
     step = workload.training
-    if step is None or step.is_narrow == (value_bytes < FP32):
+    if step is None:
         return workload
-    return training_step(step.forward, step.settings, not step.is_narrow).bound(**workload.defaults)
+    now = value_bytes < FP32, is_eager or step.forward.family not in LANGUAGE
+    if now == (step.is_narrow, step.is_spelled):
+        return workload
+    return training_step(step.forward, step.settings, *now).bound(**workload.defaults)
 
 
 def optimizer_name(training: Training, forward: Workload) -> str:
     """Return the optimizer that settings ask for, else the usual one of a family of models."""
-    return training.optimizer or ("adamw" if forward.family in ("language", "encoder") else "momentum")
+    return training.optimizer or ("adamw" if forward.family in LANGUAGE else "momentum")
 
 
 @memoize(keep=1)
@@ -83,7 +88,7 @@ def change_settings(step: Workload, *changes: tuple[str, object]) -> Workload:
 
     asked = tuple(rename(word) if word == was.forward.asked[-1] else word for word in was.forward.asked)
     forward = msgspec.structs.replace(was.forward, name=rename(was.forward.name), asked=asked)
-    return training_step(forward, now, was.is_narrow).bound(**step.defaults)
+    return training_step(forward, now, was.is_narrow, was.is_spelled).bound(**step.defaults)
 
 
 def _share(forward: Workload, parts: int) -> Workload:
@@ -138,8 +143,9 @@ def is_inside(step: Workload) -> ir.Bools:
 class _Writer(Tape):
     """A training step while it is written."""
 
-    def __init__(self, forward: Workload, training: Training, is_narrow: bool) -> None:
+    def __init__(self, forward: Workload, training: Training, is_narrow: bool, is_spelled: bool) -> None:
         super().__init__(forward)
+        self.spelled = _table()["spelled"] if is_spelled and forward.family in LANGUAGE else {}
         ops, self.training = forward.operators, training
         self.is_narrow = is_narrow and training.masters != "none"
         self.autocast = self.is_narrow and training.masters == "autocast"
@@ -214,12 +220,11 @@ class _Writer(Tape):
                 sums = self.tensor(size, f"{path}.statistics", FP32)
                 flops = self.tensors[first].numel * 3.0
                 self.add(f"{path}.statistics", kind, [first], [sums], flops=flops)
+            added = self._add_results(i)
             self._write_forward_op(i, path)
             self._widen_results(i)
-            self.saved[i] = [self.read_as[i].get(t, t) for t in self._saved_by(i)]
-            if kind == "max_pool":
-                self.saved[i].append(self._write_positions(i))
-            elif kind == "copy" and first in self.of_attention:  # attention lays its result out as it is read next
+            self.saved[i] = [*(self.read_as[i].get(t, t) for t in self._saved_by(i)), *added]
+            if kind == "copy" and first in self.of_attention:  # attention lays its result out as it is read next
                 self.tensors[self.writes[i][0]].storage = self.tensors[first].storage
             elif kind == "attention":
                 self.of_attention.update(self.writes[i])
@@ -229,13 +234,19 @@ class _Writer(Tape):
         for place, t in enumerate(t for t in outputs if t in self.trained):
             self._write_loss(t, f"loss.{place}" if place else "loss")
 
-    def _write_positions(self, i: int) -> int:
-        """Return the positions of maxima, which operator i, the last that is written, writes too."""
-        result = self.writes[i][0]
-        places = self.tensor(self.tensors[result].numel, f"{self.tensors[result].name}.positions", INDEX)
-        self.tensors[places].dtype, self.tensors[places].producer = "int64", len(self.ops) - 1
-        self.ops[-1].writes.append(places)
-        return places
+    def _add_results(self, i: int) -> list[int]:
+        """Add what operator i writes beside its result for its gradients: positions of maxima, or values between the
+        calls of a module."""
+        ops, result = self.forward.operators, self.writes[i][0]
+        if ops.kind[i] == "max_pool":
+            added = [self.tensor(self.tensors[result].numel, f"{self.tensors[result].name}.positions", INDEX)]
+            self.tensors[added[0]].dtype = "int64"
+        else:
+            is_kept = (self._weight_of(i) if ops.kind[i] in _NORMS else result) in self.trained
+            count, numel = self.spelled.get(ops.module_type[i], 0) * is_kept, self.tensors[result].numel
+            added = [self.tensor(numel, f"{self.tensors[result].name}.between") for _ in range(count)]
+        self.writes[i] += added
+        return added
 
     def _write_forward_op(self, i: int, path: str) -> None:
         reads = {self._now(self.read_as[i].get(t, t)): amount for t, amount in self.reads[i].items()}
@@ -602,14 +613,13 @@ class _Writer(Tape):
                 held = [each if passes == 1 else each[k % len(each) :][:1] for each in kept]
                 reads = [*grads, *(t for each in held for t in each)]
                 share = {t: self._part(w, t) for w in group for t in (w, self.of_weight[w])}
-                changes = [(t, each[0]) for each, changed in zip(kept, held, strict=True) for t in changed]
-                written = [self._in_place_of(t, w, path, share) for t, w in changes]
+                written = [self._in_place_of(t, path, share) for changed in held for t in changed]
                 flops = sum((share[w] for w in group), self.zero) * (rule["flops"] / passes)
                 self.add(f"{path}.{k}", "elementwise", reads, written, flops=flops, target=f"hwexplorer.{name}.default")
                 self.ops[-1].reads = [(t, share.get(t, self.tensors[t].numel)) for t in dict.fromkeys(reads)]
             shared = [w for w in group if self._is_shared(w)]
             if shared:
-                self.add(f"{path}.gather", "all_gather", shared, [self._in_place_of(w, w, path, {}) for w in shared])
+                self.add(f"{path}.gather", "all_gather", shared, [self._in_place_of(w, path, {}) for w in shared])
                 self.ops[-1].reads = [(w, share[w]) for w in shared]
 
     def _is_shared(self, weight: int) -> bool:
@@ -620,10 +630,10 @@ class _Writer(Tape):
         """Return the elements of a tensor beside a weight that one device updates."""
         return self.tensors[tensor].numel / (self.training.devices if self._is_shared(weight) else 1)
 
-    def _in_place_of(self, t: int, weight: int, path: str, share: dict[int, Floats]) -> int:
-        """Return a new value of tensor t, or of a device's share; it takes no memory beside the gradient."""
+    def _in_place_of(self, t: int, path: str, share: dict[int, Floats]) -> int:
+        """Return a new value of tensor t, or of a device's share, in the memory of t."""
         each = self.tensors[t]
-        return self.tensor(share.get(t, each.numel), path, each.fixed, self.of_weight[weight])
+        return self.tensor(share.get(t, each.numel), path, each.fixed, t)
 
     def _states(self, weight: int, rule: dict[str, Any], has_master: bool) -> list[int]:
         """Add what the optimizer keeps of a weight; a fraction of bytes counts as more elements of one byte."""

@@ -28,11 +28,6 @@ class MixerKind(msgspec.Struct, frozen=True):
     chunk_keys: int = 0
     chunk_values: int = 0
 
-    @property
-    def has_state(self) -> bool:
-        """True if it has a state besides the last inputs of its convolution."""
-        return bool(self.products or self.scan[0])
-
 
 @cache
 def kinds() -> dict[str, MixerKind]:
@@ -84,7 +79,7 @@ MAX_LAYERS = 1024
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("rms", "layer", "scaled_layer", "bare"),
-    "activation": ("silu", "gelu", "gelu_tanh", "relu", "xielu"),
+    "activation": ("silu", "gelu", "gelu_new", "gelu_tanh", "relu", "xielu"),
     "position": ("rotary", "learned", "none"),
     "qk_norm": ("none", "head", "full", "key"),
     "expert_norm": ("none", "after", "each", "latent"),

@@ -189,8 +189,8 @@ class Writer:
 
     def activation(self, name: str, x: Tensor) -> Tensor:
         """Write an activation function."""
-        kind, approximate = ("gelu", "tanh") if name == "gelu_tanh" else (name, "none")
-        with self.module("activation", kind.capitalize()):
+        kind, approximate = ("gelu", "tanh") if name in ("gelu_tanh", "gelu_new") else (name, "none")
+        with self.module("activation", "NewGELU" if name == "gelu_new" else kind.capitalize()):
             extra: dict[str, Any] = {"approximate": approximate} if kind == "gelu" else {}
             if kind == "xielu":  # two learned slopes
                 extra["alpha"] = self.weight("alpha", (2,))

@@ -415,7 +415,7 @@ def mix_by_state(step: StepWriter, x: Tensor, layer: int) -> Tensor:
             source = low if i else x if "hidden" in inner else mixed
             low = w.linear(f"low_rank{i}", w.view(source, (*step.rows, m.width(inner))), m.width(outer))
         y = w.view(mixed, (*step.rows, m.inner))
-        if kind.has_state:
+        if kind.products or kind.scan[0]:  # a state besides the last inputs of its convolution
             y = _recurred(step, m, mixed, low, layer)
         if kind.norm:
             y = w.norm("norm", w.view(y, (*step.rows, m.inner // m.width(kind.norm), m.width(kind.norm))), "rms")
