@@ -1,7 +1,6 @@
 """A provider with made-up figures that behave: they add up, follow the settings, and refuse what is wrong."""
 
 import json
-from functools import lru_cache
 
 import msgspec
 from rich.segment import Segment
@@ -68,11 +67,6 @@ class Job:
         self.is_cancelled = True
 
 
-@lru_cache(maxsize=8)
-def _weighed(names: tuple[str, ...]) -> list[tuple[str, float]]:
-    return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
-
-
 class Fake(ScreenQueries):
     def __init__(self, hostile: bool = False, holds: bool = False) -> None:
         self.captured: set[str] = set()
@@ -90,7 +84,7 @@ class Fake(ScreenQueries):
         return seconds, weight * hungry * (4e-3 + 3e-3 * state.batch * size)
 
     def _weights(self, state: State) -> list[tuple[str, float]]:
-        return list(_weighed(tuple(subgraphs(state.model))))
+        return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(subgraphs(state.model))]
 
     def _total(self, state: State) -> tuple[float, float]:
         weight = sum(w for _, w in self._weights(state))

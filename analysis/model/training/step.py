@@ -62,10 +62,8 @@ def as_run(workload: Workload, value_bytes: float, is_eager: bool = True) -> Wor
     """Return a training step for activations of so many bytes and, if it `is_eager`, for operators that run one by
     one; any other workload as it is."""
     step = workload.training
-    if step is None:
-        return workload
-    now = value_bytes < FP32, is_eager or step.forward.family not in LANGUAGE
-    if now == (step.is_narrow, step.is_spelled):
+    now = value_bytes < FP32, is_eager or step is None or step.forward.family not in LANGUAGE
+    if step is None or now == (step.is_narrow, step.is_spelled):
         return workload
     return training_step(step.forward, step.settings, *now).bound(**workload.defaults)
 
