@@ -1,14 +1,15 @@
 """Widths of bands, from the errors of the rows that are given to fits, and how many held rows are inside.
 
-A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices, and
-a little more where rows are few (conformal quantiles of the logarithm of measured over predicted). A device with enough
-given rows has a band of its own. No band follows from a held row.
+One rule makes every band of errors (logarithms of measured over predicted): (1 - TARGET) / 2 of their weight is beyond
+each end, less where weight is small, as one more device or row may be anywhere. In a class of work devices weigh the
+same, and all classes together as much as one of them; beside the rows of a device, its class weighs as much as LARGE
+rows. So a band of few rows is nearly that of their class. No band follows from a held row.
 """
 
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from statistics import NormalDist
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,13 +22,29 @@ from hardware.base.records import group_by
 from hardware.device_catalog import load_device
 from hwexplorer_annexes.calibration.rate_fit import LEAST, TARGET
 
-# Candidate bands, from narrow to wide: the share of the weight of errors beyond each end, then the logarithm by which
-# both ends exceed all errors. Both ends change together: if chosen separately, the best by chance would win.
-TAILS = tuple(share / 100 for share in range(20, -1, -1))
-BEYOND = tuple(share / 20 for share in range(1, 21))
 JUDGED = 3  # least number of devices for a meaningful share
-FAMILIES = 3  # least number of families of models for a device to have a separate band
 Cell = tuple[str, str, str, str]  # device, class of work, runtime, mode
+
+
+class Errors(NamedTuple):
+    """Logarithms of measured over predicted, and their weights."""
+
+    logs: Floats
+    weights: Floats
+
+    def beside(self, others: "Errors", counts_as: float) -> "Errors":
+        """Return these errors and `others`, which together weigh `counts_as`."""
+        weights = others.weights * (counts_as / others.weights.sum())
+        return Errors(np.concatenate([self.logs, others.logs]), np.concatenate([self.weights, weights]))
+
+    @property
+    def band(self) -> Factors:
+        """Factors that leave out the same weight at both ends, and hold the prediction."""
+        order, total = np.argsort(self.logs), self.weights.sum()
+        beyond = (1.0 - TARGET) / 2.0 * (1.0 - 1.0 / total)
+        upto = np.cumsum(self.weights[order]) / total
+        low, high = self.logs[order][np.searchsorted(upto, (beyond, 1.0 - beyond)).clip(0, len(order) - 1)]
+        return float(np.exp(min(low, -LEAST))), float(np.exp(max(high, LEAST)))
 
 
 def log_errors(points: Sequence[PredictionPoint]) -> Floats:
@@ -35,75 +52,21 @@ def log_errors(points: Sequence[PredictionPoint]) -> Floats:
     return np.log([point.measured / point.nearest for point in points])
 
 
-def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return logarithms of the low and high factors of candidate bands, from the narrowest to the widest."""
-    order = np.argsort(errors)
-    ordered, upto = errors[order], np.cumsum(weights[order]) / weights.sum()
-    end = len(errors) - 1
-    low = ordered[np.searchsorted(upto, TAILS, "right").clip(0, end)]
-    high = ordered[np.searchsorted(upto, 1.0 - np.array(TAILS), "left").clip(0, end)]
-    low = np.concatenate([np.minimum(low, -LEAST), min(low[-1], -LEAST) - np.array(BEYOND)])
-    high = np.concatenate([np.maximum(high, LEAST), max(high[-1], LEAST) + np.array(BEYOND)])
-    return low, high
+def errors_of_devices(points: Sequence[PredictionPoint]) -> Errors:
+    """Return the errors of rows; devices weigh 1, or less with fewer than LARGE rows."""
+    return Errors(log_errors(points), row_weights(point.device for point in points))
 
 
-def coverage_of_others(points: Sequence[PredictionPoint]) -> Floats | None:
-    """Return the share of rows inside each candidate band that is taken from other devices, which have equal weight.
-    Return None if fewer than JUDGED can be left out with LARGE rows remaining."""
-    labels, errors = np.array([point.device for point in points]), log_errors(points)
-    weights, judged, names = row_weights(labels.tolist()), 0.0, 0
-    inside = np.zeros(len(TAILS) + len(BEYOND))
-    for name in dict.fromkeys(labels.tolist()):
-        is_member = labels == name
-        if (~is_member).sum() < LARGE:
-            continue
-        judged += float(weights[is_member].sum())
-        names += 1
-        low, high = candidate_ends(errors[~is_member], weights[~is_member])
-        inside += weights[is_member] @ ((errors[is_member, None] >= low) & (errors[is_member, None] <= high))
-    share: Floats = inside / (judged or 1.0)
-    return share if names >= JUDGED else None
+def errors_of_classes(classes: Iterable[Sequence[PredictionPoint]]) -> Errors:
+    """Return the errors of rows by class of work; classes weigh 1, or less with fewer than LARGE rows."""
+    logs, weights = zip(*(errors_of_devices(points) for points in classes), strict=True)
+    return Errors(np.concatenate(logs), np.concatenate([each / max(each.sum(), 1.0) for each in weights]))
 
 
 def row_weights(labels: Iterable[Hashable]) -> Floats:
     """Return the weight of each row: one over the number of rows with its label, at most 1 / LARGE."""
     counts = Counter(labels := list(labels))
     return np.array([1.0 / max(counts[label], LARGE) for label in labels])
-
-
-def spread_between_devices(classes: Iterable[Sequence[PredictionPoint]]) -> float:
-    """Return the standard deviation of the mean errors (logarithms) of devices, the median over classes of work that
-    were measured on JUDGED devices or more; 0 without such classes."""
-    spreads = []
-    for points in classes:
-        means = [float(log_errors(of_device).mean()) for of_device in group_by(points, lambda p: p.device).values()]
-        if len(means) >= JUDGED:
-            spreads.append(float(np.std(means, ddof=1)))
-    return float(np.median(spreads)) if spreads else 0.0
-
-
-def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tuple[Factors, float | None]:
-    """Return the narrowest band that holds the share TARGET of rows, those of each device by others' bands, and this
-    share. Rows of too few devices say nothing about others, which differ by the standard deviation `spread` as those of
-    other classes do: their share is None."""
-    errors, weights = log_errors(points)[:, None], row_weights(point.device for point in points)
-    low, high = candidate_ends(errors[:, 0], weights)
-    others = coverage_of_others(points)
-    if others is None:  # a new device differs from these few
-        wider = float(np.sqrt(1.0 + 1.0 / len({point.device for point in points})))
-        reach = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread
-        low[: len(TAILS)] = -np.hypot(low[: len(TAILS)], reach) * wider
-        high[: len(TAILS)] = np.hypot(high[: len(TAILS)], reach) * wider
-    is_inside = (errors >= low) & (errors <= high)
-    # One device may have most rows, so the coverage is also computed with equal weight of devices.
-    shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
-    place = _first_that_holds(np.min(shares, axis=0), len(points))
-    return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
-
-
-def _first_that_holds(share: Floats, rows: int) -> int:
-    """Return the first of candidate bands that will hold one more row the share TARGET of the time."""
-    return int((share >= min(TARGET * (1.0 + 1.0 / rows), float(share.max()))).argmax())
 
 
 def class_evidence(
@@ -127,25 +90,25 @@ def class_evidence(
 def judge_class(
     held: Sequence[PredictionPoint],
     given: Sequence[PredictionPoint],
-    spread: float,
+    band: Factors,
     own_bands: Mapping[Cell, Factors],
 ) -> ClassEvidence:
-    """Return the errors of held rows of a class of work, its band by the `given` ones, and the share of held rows that
-    are inside the band of their device, if it has one, else that of the class."""
+    """Return the errors of held rows of a class of work, and the share of them that are inside the band of their
+    device, if it has one, else that of the class; no share if few rows or devices were given."""
     name, quantity = held[0].name, held[0].quantity
-    band, share = narrowest_band(given or held, spread)
-    band = widen_by_hosts(band, name) if quantity == "latency" else band
     low, high = np.log([own_bands.get(_cell(point), band) for point in held]).T
-    errors = log_errors(held)
-    is_inside = (errors >= low) & (errors <= high)
-    return class_evidence(name, quantity, held, band, None if share is None else float(is_inside.mean()))
+    errors, devices = log_errors(held), {point.device for point in given}
+    share = float(((errors >= low) & (errors <= high)).mean())
+    is_judged = len(given) >= LARGE and len(devices) >= JUDGED
+    return class_evidence(name, quantity, held, band, share if is_judged else None)
 
 
 def served_evidence(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint]) -> list[ClassEvidence]:
     """Return the evidence of each figure of services: errors of held rows, and bands of those given to fits."""
     groups, others = (group_by(points, lambda point: point.quantity) for points in (held, given))
-    spread = spread_between_devices(others.values())
-    return [judge_class(those, others.get(quantity, ()), spread, {}) for quantity, those in sorted(groups.items())]
+    every = errors_of_classes(others.values())
+    bands = {quantity: errors_of_devices(those).beside(every, 1.0).band for quantity, those in others.items()}
+    return [judge_class(those, others[quantity], bands[quantity], {}) for quantity, those in sorted(groups.items())]
 
 
 def trust_table(
@@ -156,22 +119,24 @@ def trust_table(
     was measured."""
     of_given = group_by(given, lambda point: (point.quantity, point.name))
     by_class = group_by(held, lambda point: (point.quantity, point.name))
-    spreads = {
-        quantity: spread_between_devices(points for (kind, _), points in of_given.items() if kind == quantity)
-        for quantity, _ in by_class
-    }
     latency, known = ([p for p in points if p.quantity == "latency" and p.name] for points in (held, given))
     cells, of_cells = (group_by(points, _cell) for points in ((*latency, *served), known))
-    bands = {key: band for key, points in of_cells.items() if (band := own_band(points)) is not None}
-    classes = [
-        judge_class(points, of_given.get(key, ()), spreads[key[0]], bands if key[0] == "latency" else {})
-        for key, points in by_class.items()
-    ]
+    every = {
+        quantity: errors_of_classes(points for (kind, _), points in of_given.items() if kind == quantity)
+        for quantity, _ in by_class
+    }
+    errors = {key: errors_of_devices(points).beside(every[key[0]], 1.0) for key, points in of_given.items()}
+    own = {key: Errors(log_errors(points), np.ones(len(points))) for key, points in of_cells.items()}
+    bands = {key: rows.beside(errors["latency", key[1]], LARGE).band for key, rows in own.items()}
+    bands = {key: widen_by_hosts(band, key[1]) for key, band in bands.items()}
+    classes = []
+    for key, points in by_class.items():
+        band = widen_by_hosts(errors.get(key, every[key[0]]).band, key[1])
+        classes.append(judge_class(points, of_given.get(key, ()), band, bands if key[0] == "latency" else {}))
     energy_bands = {row.name: row.band for row in classes if row.quantity == "energy"}
     metered = group_by((point for point in given if point.quantity == "energy"), lambda point: point.work_class)
-    for name, points in metered.items():  # the band of its own rows, or that of all if they or their devices are few
-        is_enough = len(points) >= LARGE and len({point.device for point in points}) >= JUDGED
-        energy_bands[name] = narrowest_band(points)[0] if is_enough else energy_bands[points[0].name]
+    for name, points in metered.items():
+        energy_bands[name] = errors_of_devices(points).beside(errors["energy", points[0].name], 1.0).band
     order = [kind.name for kind in work_classes()]
     classes.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     classes = [
@@ -193,18 +158,6 @@ def trust_table(
 
 def _cell(point: PredictionPoint) -> Cell:
     return point.device, point.name, point.runtime, point.mode
-
-
-def own_band(given: Sequence[PredictionPoint]) -> Factors | None:
-    """Return the band that will hold the next row of a device on a class of work under a runtime, by its own rows, None
-    if they are too few."""
-    if len(given) < LARGE or len({point.family for point in given}) < FAMILIES:
-        return None
-    errors = log_errors(given)
-    low, high = candidate_ends(errors, np.ones(len(errors)))
-    share = ((errors[:, None] >= low) & (errors[:, None] <= high)).mean(axis=0)
-    place = _first_that_holds(share, len(errors))
-    return widen_by_hosts((float(np.exp(low[place])), float(np.exp(high[place]))), given[0].name)
 
 
 def measure_device(key: Cell, held: Sequence[PredictionPoint], rows: int, band: Factors | None) -> DeviceEvidence:

@@ -24,7 +24,6 @@ FOLDER = Path(__file__).parent
 PATH = FOLDER / "trust.json"
 MOST = 1 << 20  # bytes of trust.json
 LEVELS = ("measured", "siblings", "engineering", "design_target")
-FEW = 10  # with fewer rows, the band of a class is at least as wide as that of unmeasured work
 ENGINEERING = "engineering"  # the row of trust.json for work without similar measurements
 SERVED = "served at load"  # the class of work of services, whose engines were measured too
 _LANGUAGE = frozenset(("decode", "prefill", "request"))
@@ -195,8 +194,6 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     if device.silicon and group is not None and runtime != UNKNOWN:
         cell = min(filter(is_own, rows), key=lambda row: row.runtime != runtime, default=None)
         band = _narrow(group.band, narrower)
-        if group.rows < FEW:
-            band = min(band[0], widest[0]), max(band[1], widest[1])
         if cell is not None:
             error = group.median_error if cell.median_error is None else cell.median_error
             return Trust("measured", cell.rows, error, cell.band or band), group.energy_band

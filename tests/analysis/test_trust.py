@@ -18,7 +18,7 @@ from hardware.setup import make_setup, resolve_runtime
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from lab import trust_bands
-from lab.trust_bands import BEYOND, TAILS, candidate_ends, coverage_of_others, judge_class, narrowest_band, row_weights
+from lab.trust_bands import Errors, errors_of_classes, errors_of_devices, judge_class, row_weights
 from tests.analysis import grid
 from tests.command import document
 from tests.sampling import every, for_each
@@ -38,21 +38,30 @@ def made(errors: dict[tuple[str, str], list[float]]) -> list[PredictionPoint]:
     ]
 
 
+def band_of(points: Sequence[PredictionPoint], others: Sequence[Sequence[PredictionPoint]] = ()) -> trust.Factors:
+    """The band of a class of work beside these others."""
+    return errors_of_devices(points).beside(errors_of_classes(others or (points,)), 1.0).band
+
+
 def test_ends_by_hand() -> None:
-    errors = np.linspace(-0.5, 0.5, 101)
-    low, high = candidate_ends(errors, np.ones(101))
-    assert low[0] == pytest.approx(-0.3)  # a fifth lies beyond it
-    assert high[0] == pytest.approx(0.3)
-    assert (low[len(TAILS) - 1], high[len(TAILS) - 1]) == pytest.approx((-0.5, 0.5))
-    assert (low[-1], high[-1]) == pytest.approx((-0.5 - BEYOND[-1], 0.5 + BEYOND[-1]))
-    assert (np.diff(low) <= 0).all()
-    assert (np.diff(high) >= 0).all()
+    errors, beyond = np.linspace(-0.5, 0.5, 1001), (1.0 - rate_fit.TARGET) / 2.0
+    low, high = np.log(Errors(errors, np.ones(1001)).band)
+    assert (low, high) == pytest.approx((-0.5 + beyond, 0.5 - beyond), abs=2e-3)
+    few = Errors(errors, np.full(1001, 3.0 / 1001)).band  # of three devices: a third less is beyond each end
+    assert np.log(few) == pytest.approx((-0.5 + beyond * 2.0 / 3.0, 0.5 - beyond * 2.0 / 3.0), abs=2e-3)
 
 
 def test_the_estimate_is_inside_however_biased_it_is() -> None:
-    low, high = candidate_ends(np.full(40, 0.7), np.ones(40))
-    assert low[0] == pytest.approx(-np.log(1.05))
-    assert high[0] == pytest.approx(0.7)
+    assert Errors(np.full(40, 0.7), np.ones(40)).band == pytest.approx((1 / 1.05, np.exp(0.7)))
+
+
+def test_few_rows_of_a_device_are_mostly_their_class() -> None:
+    wide, narrow = np.linspace(-0.5, 0.5, 400), Errors(np.zeros(5), np.ones(5))
+    of_class = Errors(wide, np.full(400, 0.1))
+    one, many = narrow.beside(of_class, LARGE).band, Errors(np.zeros(500), np.ones(500)).beside(of_class, LARGE).band
+    assert many[1] < one[1] < of_class.band[1]
+    assert many[1] == pytest.approx(1.05)
+    assert narrow.beside(of_class, LARGE).weights.sum() == pytest.approx(5 + LARGE)
 
 
 def test_devices_weigh_the_same_once_they_have_ten_rows() -> None:
@@ -72,7 +81,7 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
             for i, offset in enumerate(0.4 * rng.standard_normal(12))
             for j in range(4)
         }
-        held = judge_class(rows := made(errors), rows, 0.0, {})
+        held = judge_class(rows := made(errors), rows, band_of(rows), {})
         assert held.in_band is not None
         assert held.in_band >= rate_fit.TARGET
         # Devices never seen, of the same making.
@@ -81,22 +90,17 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
     assert 0.80 <= np.mean(inside) <= 0.92
 
 
-def test_coverage_is_of_rows_that_had_no_say() -> None:
-    """One device is a factor of two off: no factor taken from the other holds it but those that reach beyond all."""
-    rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20, ("c", "f"): [0.0] * 20})
-    found = coverage_of_others(rows)
-    assert found is not None
-    nearest, furthest = found[0], found[-1]
-    assert nearest == pytest.approx(2 / 3)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
-    assert furthest == pytest.approx(1.0)
-    assert coverage_of_others(made({("a", "f"): [0.0] * 20, ("b", "f"): [0.1] * 20})) is None  # says nothing
+def test_a_share_of_few_devices_says_nothing() -> None:
+    rows = made({(f"d{i}", "f"): [0.0] * 20 for i in range(3)})
+    assert judge_class(rows, rows, (0.9, 1.1), {}).in_band == 1.0
+    assert judge_class(rows, rows[:40], (0.9, 1.1), {}).in_band is None
+    assert judge_class(rows, rows[::20], (0.9, 1.1), {}).in_band is None
 
 
 def test_a_class_of_few_devices_leaves_room_for_another() -> None:
     spread = np.linspace(-0.2, 0.2, 40).tolist()
-    alone, share = narrowest_band(made({("a", "f"): spread}))
-    several, _ = narrowest_band(made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
-    assert share is None
+    alone = band_of(made({("a", "f"): spread}))
+    several = band_of(made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
     assert alone[1] > several[1]
 
 
@@ -106,8 +110,7 @@ def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() ->
         rng = np.random.default_rng(seed)
         offsets = 0.2 * rng.standard_normal(9)
         devices = [made({(f"d{i}", f"f{j}"): [offset] * 4 for j in range(3)}) for i, offset in enumerate(offsets)]
-        spread = trust_bands.spread_between_devices([[row for rows in devices[:8] for row in rows]])
-        band, _ = narrowest_band(devices[8], spread)
+        band = band_of(devices[8], [[row for rows in devices[:8] for row in rows]])
         new = 0.2 * rng.standard_normal(200)
         held.append(((new > np.log(band[0])) & (new < np.log(band[1]))).mean())
     assert 0.80 <= np.mean(held) <= 0.95
@@ -228,12 +231,6 @@ def test_the_page_of_trust_says_it_by_class() -> None:
     assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"
 
 
-def test_a_device_has_a_band_of_its_own_from_enough_rows() -> None:
-    rows = made({("h100_sxm", family): [0.02, -0.02, 0.01, -0.01] for family in "abcd"})
-    assert trust_bands.own_band(rows) is not None
-    assert trust_bands.own_band(rows[:9]) is None
-
-
 def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
     """Others' hosts took up to 1.85 times as long to start a kernel as the mean of those measured."""
     low, high = trust_bands.widen_by_hosts((0.9, 1.1), "vision, GPU framework, batch 1")
@@ -242,7 +239,7 @@ def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
     assert trust_bands.widen_by_hosts((0.9, 1.1), "vision, GPU framework, batch 16 and more") == (0.9, 1.1)
 
 
-def test_a_class_of_few_rows_is_no_surer_than_unmeasured_work_and_others_keep_their_own_band() -> None:
+def test_a_class_has_its_own_band_on_devices_with_relatives_alone() -> None:
     table = trust.trust_table()
     widest = next(each.band for each in table.classes if each.name == trust.ENGINEERING)
     measured = {row.device for row in table.measured}
@@ -253,14 +250,8 @@ def test_a_class_of_few_rows_is_no_surer_than_unmeasured_work_and_others_keep_th
     )
     for each in (each for each in table.classes if each.quantity == "latency" and each.name != trust.ENGINEERING):
         band = trust.find_trust(setup, each.name)[0].band
-        if not trust.has_relatives(setup, each.name):
-            assert band == widest, each.name
-        elif each.rows >= trust.FEW:
-            assert band == each.band, each.name
-        else:
-            assert band[0] <= min(each.band[0], widest[0]), each.name
-            assert band[1] >= max(each.band[1], widest[1]), each.name
-    assert any(each.rows >= trust.FEW and each.band[1] < widest[1] for each in table.classes)
+        assert band == (each.band if trust.has_relatives(setup, each.name) else widest), each.name
+    assert any(each.band[1] < widest[1] for each in table.classes)
 
 
 def test_a_longer_time_adds_its_static_energy_to_the_band_as_one_more_group() -> None:
