@@ -371,7 +371,8 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
     cycles = np.where(starts.is_light, device.arch.constants.light_launch, 1.0) * cycles_s
     early = setup.runtime.early_launch.value if device.has_bulk_instructions else 1.0
-    times = starts.parts * setup.runtime.launch.value * early * setup.slower
+    launch = setup.runtime.launch_on.get(device.software_class, setup.runtime.launch).value
+    times = starts.parts * launch * early * setup.slower
     return seconds * times, np.minimum(cycles, seconds) * times
 
 

@@ -308,12 +308,13 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK[:3]
 
-    # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes; the
-    # first is at least `least_dispatch_s`.
+    # The host. `dispatch` and `launch` multiply the device's facts of these names, for some classes `dispatch_on` and
+    # `launch_on`; the first is at least `least_dispatch_s`.
     dispatch: SourcedValue = exact_value(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
     least_dispatch_s: SourcedValue = exact_value(0.0)
     launch: SourcedValue = exact_value(1.0)
+    launch_on: dict[str, SourcedValue] = {}
     early_launch: SourcedValue = exact_value(1.0)  # multiplies it where kernels may start early, from Hopper on
     prompt_dispatch: SourcedValue = exact_value(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     interpreted_dispatch: SourcedValue = exact_value(1.0)  # multiplies that of latent attention and experts

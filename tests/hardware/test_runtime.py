@@ -32,9 +32,9 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     assert runtime.mode in MODES
     assert set(runtime.work) <= set(WORK)
     products = [share for shares in runtime.compute.values() for share in shares.values()]
-    host = (runtime.dispatch, *runtime.dispatch_on.values(), runtime.launch, runtime.call_s, runtime.sequence_s)
+    host = (*runtime.dispatch_on.values(), *runtime.launch_on.values(), runtime.call_s, runtime.sequence_s)
     kernels = (*products, *runtime.product_library.unpack_rows.values(), *runtime.streaming.values())
-    for ends in (*host, runtime.early_launch, *kernels):
+    for ends in (*host, runtime.dispatch, runtime.launch, runtime.early_launch, *kernels):
         assert 0 <= ends.low <= ends.value <= ends.high
         assert ends.source or ends.low == ends.high in (0.0, 1.0)
     assert all(0 < share.high <= 1 for share in runtime.streaming.values())
