@@ -364,6 +364,7 @@ def _group(workload: Workload) -> list[list[int]]:
     outputs = set(np.flatnonzero(tensors.is_output).tolist())
 
     macs = (ops.macs @ _point_at(workload, 2)).tolist()
+    is_update = [workload.training is not None and path.startswith(f"{training_step.UPDATE}.") for path in ops.path]
     groups: list[list[int]] = []
     work: list[float] = []
     group_of: list[int] = []
@@ -372,7 +373,7 @@ def _group(workload: Workload) -> list[list[int]]:
         if KINDS[kind].fuses == "epilogue":
             for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
                 p = producer[t]
-                if p < 0 or readers[t] != {i} or t in outputs:
+                if p < 0 or readers[t] != {i} or t in outputs or is_update[p] != is_update[i]:
                     continue
                 group = groups[group_of[p]]
                 same_size = all(numel[o] == numel[t] for o in out_tensor[out_ptr[i] : out_ptr[i + 1]])

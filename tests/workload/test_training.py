@@ -63,7 +63,10 @@ def test_what_is_computed_again_never_raises_the_peak_and_never_lowers_the_time(
     assert again.latency_s >= kept.latency_s * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("parts", "model", "on"), [(2, "mobilenet_v2", "h100_sxm"), (16, "mlp", "epyc_9654")])
+@pytest.mark.parametrize(
+    ("parts", "model", "on"),
+    [(2, "googlenet:optimizer=adamw8bit", "tpu_v5e"), (2, "mobilenet_v2", "h100_sxm"), (16, "mlp", "epyc_9654")],
+)
 def test_parts_of_a_batch_add_up(parts: int, model: str, on: str) -> None:
     spread = [_step("mixtral_8x7b", "ep=8", "sequence=512", f"accumulate={n}") for n in (1, parts)]
     assert _macs(spread[1], batch=256) == pytest.approx(_macs(spread[0], batch=256), rel=0.01)  # experts of 8 devices

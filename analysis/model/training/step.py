@@ -142,7 +142,7 @@ class _Writer(Tape):
     """A training step while it is written."""
 
     def __init__(self, forward: Workload, training: Training, is_narrow: bool, is_spelled: bool) -> None:
-        super().__init__(forward)
+        super().__init__(forward, training.parts)
         self.spelled = _table()["spelled"] if is_spelled and forward.family in LANGUAGE else {}
         ops, self.training = forward.operators, training
         self.is_narrow = is_narrow and training.masters != "none"
@@ -208,8 +208,7 @@ class _Writer(Tape):
             self.read_as[i] = self._cast_operands(i, path)
             if base_name(ops.target[i])[1] and kind not in ("add", "fill") and self._saves(i) == "input":
                 for t in self.writes[i]:  # PyTorch saves a copy of what is overwritten
-                    shared = [each for each in self.tensors[t:] if each.storage == self.tensors[t].storage]
-                    for each in shared:
+                    for each in [each for each in self.tensors[t:] if each.storage == self.tensors[t].storage]:
                         each.storage = t
                 copy = self.tensor(self.tensors[first].numel, f"{path}.copy")
                 self.add(f"{path}.copy", "copy", [first], [copy])

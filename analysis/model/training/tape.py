@@ -52,11 +52,11 @@ class Op(msgspec.Struct, kw_only=True):
 class Tape:
     """The operators and tensors written so far; tensors of the forward pass keep their numbers."""
 
-    def __init__(self, forward: Workload) -> None:
+    def __init__(self, forward: Workload, parts: int = 1) -> None:
         ops, tensors, self.forward = forward.operators, forward.tensors, forward
         self.zero, self.one = np.zeros((2, len(forward.monomials)))
         self.one[forward.monomials.index((0,) * len(forward.dims))] = 1.0
-        self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
+        self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2) | {"batch": 2 * parts})
         shapes, dtypes = tensors.shape or [()] * len(tensors.name), tensors.dtype or ["float32"] * len(tensors.name)
         columns = (tensors.name, tensors.numel, tensors.role.tolist(), tensors.fixed_bytes.tolist())
         self.tensors = [
