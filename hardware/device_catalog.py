@@ -309,21 +309,14 @@ def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str
 
 def describe_device(device: Device) -> dict[str, Any]:
     """Return the device as plain data: identity, every fact with source and quality, peaks."""
+    own = ("id", "name", "vendor", "architecture", "memory_technology", "unit_name", "facts")
+    of_file = ("year", "aliases", "changes", "fma_per_clock", "runs", "exceptions", "sources", "notes")
     return {
-        **{name: getattr(device, name) for name in ("id", "name", "vendor", "architecture")},
-        "year": device.file.year,
-        "is_silicon": device.silicon,
-        "silicon": device.silicon,
-        "aliases": list(device.file.aliases),
-        "memory_technology": device.memory_technology,
+        **{name: getattr(device, name) for name in own},
+        **{name: getattr(device.file, name) for name in of_file},
+        **dict.fromkeys(("is_silicon", "silicon"), device.silicon),
         "power_mode": device.power_mode or "default",
         "power_modes": list(device.file.power_modes),
-        "changes": list(device.file.changes),
-        "unit_name": device.unit_name,
-        "facts": device.facts,
-        "fma_per_clock": device.file.fma_per_clock,
         "peak_flops": {f"{unit}.{precision}": peak for (unit, precision), peak in device.peaks.items()},
         "published_peak_flops": device.file.peak_flops,
-        **{name: getattr(device.file, name) for name in ("runs", "exceptions", "sources")},
-        "notes": list(device.file.notes),
     }

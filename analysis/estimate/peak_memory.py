@@ -20,8 +20,8 @@ SOURCE = (
     "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "
     "output); max pooling: int64 positions; read off PyTorch's allocator events on CPU"
 )
-_UNKNOWN = "libraries choose it layer by layer and publish no rule"
-_ADVISED = "; cuBLAS advises 32 MiB on Hopper, 4 MiB on other GPUs (its reference, cublasSetWorkspace)"
+NO_RULE = "libraries choose it layer by layer and publish no rule"  # why no scratch memory is counted
+ADVISED = "; cuBLAS advises 32 MiB on Hopper, 4 MiB on other GPUs (its reference, cublasSetWorkspace)"
 _INDEX_BYTES = 8  # int64, whatever the precision
 _PLAIN_CHANNELS = 3  # oneDNN reads an image of so few channels as it is
 _REORDERED = ("conv", "depthwise_conv", "conv_transpose")
@@ -40,11 +40,6 @@ def block_channels(device: Device, execution: str) -> float:
     """Return the channels per block of a blocked layout, where a partial block takes the memory of a whole one. Return
     0 if the rule does not apply (it does for eager execution on a CPU)."""
     return device.channel_block if device.arch.is_host and execution == "eager" else 0.0
-
-
-def describe_unknown(device: Device) -> str:
-    """Say why no scratch memory is counted without a rule, and what its library advises."""
-    return _UNKNOWN + _ADVISED * (device.vendor == "NVIDIA")
 
 
 def workspace(workload: Workload, batch: int, element_bytes: float, block: float) -> Floats:

@@ -184,18 +184,14 @@ def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
     }
 
 
-def _list_parts(names: Sequence[str], unit: Unit, sides: Sequence[Floats]) -> tuple[Part, ...]:
-    """Return the parts of a difference by name, the largest first."""
-    difference = sides[1] - sides[0]
-    total = float(difference.sum())
-    if abs(total) < _ROUNDING * float(np.abs(sides).sum()):
-        total = np.inf  # the sides are equal but for rounding
-    return _sorted_parts(names, unit, sides, difference, total)
-
-
-def _sorted_parts(
-    names: Sequence[str], unit: Unit, sides: Sequence[Floats], difference: Floats, total: float
+def _list_parts(
+    names: Sequence[str], unit: Unit, sides: Sequence[Floats], difference: Floats | None = None
 ) -> tuple[Part, ...]:
+    """Return the parts of a difference, by default that of both sides, by name, the largest first."""
+    difference = sides[1] - sides[0] if difference is None else difference
+    total = float(difference.sum())
+    if abs(total) <= _ROUNDING * float(np.abs(sides).sum()):
+        total = np.inf  # the sides are equal but for rounding
     order = np.argsort(-np.abs(difference), kind="stable")
     columns = (*(side.tolist() for side in sides), difference.tolist(), (difference / total).tolist())
     return tuple(Part(names[i], unit, *(column[i] for column in columns)) for i in order.tolist())
@@ -238,7 +234,7 @@ def _shapley(
     by_energy = (energies[1] - energies[0]) * (latency_s[0] + latency_s[1]) / 2
     difference = by_energy + (times[1] - times[0]) * (energy_j[0] + energy_j[1]) / 2
     sides = [0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2)]
-    return _sorted_parts(names, "Js", sides, difference, float(difference.sum()) or np.inf)
+    return _list_parts(names, "Js", sides, difference)
 
 
 # --- by software and chip ---------------------------------------------------------------------------------
@@ -450,14 +446,17 @@ def _hops(side: Estimate, moved_bytes: float) -> str:
 
 
 def _instructions(side: Estimate) -> str:
-    batch, kind = side.scenario.batch, side.device.arch.data.story.instructions
-    count, macs = instructions(side) / batch, float(side.demand.macs.sum()) / batch
-    if not kind:
+    batch, arch, macs = side.scenario.batch, side.device.arch, side.demand.macs
+    if not (kind := arch.data.story.instructions):
         return "fetches none, its schedule lies in space"
-    per = ""
-    if count and macs:
-        per = f", one per {quantity(macs / count, 'SI')} MACs" if macs >= count else f", {count / macs:.3g} per MAC"
-    return f"issues {quantity(count, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
+    counts, per = side.run.counts[arch.row[arch.instruction_event]] * (macs > 0.0), ""
+    on_matrix = side.run.mapping.on_matrix
+    for where, members in (("matrix units", on_matrix), ("lanes", ~on_matrix)):
+        done, count = float(macs[members].sum()), float(counts[members].sum())
+        if count and done:
+            times = f"one per {quantity(done / count, 'SI')} MACs" if done >= count else f"{count / done:.3g} per MAC"
+            per += f", {times} on {where}"
+    return f"issues {quantity(instructions(side) / batch, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
 
 
 def _waits(side: Estimate, kernels: int) -> str:

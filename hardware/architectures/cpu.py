@@ -30,7 +30,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
         beside = common.vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
         quicker = wants_matrix & ~demand.is_depthwise & (matrix.seconds < vector.seconds + beside)
-        # One row reuses no weight: it is fed as quickly to lanes, which libraries take (llama.cpp, PyTorch).
+        # One row reuses no weight: libraries take lanes (llama.cpp, ggml-cpu/amx: M == 1; oneDNN: GEMV by AVX-512).
         on_matrix = quicker & (demand.gemm[1] > 1.0)
         seconds = np.where(quicker, np.minimum(matrix.seconds, vector.seconds), vector.seconds)
         vector = msgspec.structs.replace(vector, seconds=seconds)
@@ -70,17 +70,16 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     """Count the events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
     row, assumed = device.arch.row, cast(CpuConstants, device.arch.constants)
-    lanes = device.mac_rate("vector", plan.vector_mac) / device.vector_clock_hz / assumed.fma_ports
-    register = 4.0 * device.mac_rate("vector", BASE) / device.vector_clock_hz / assumed.fma_ports
-    matrix_macs = demand.macs * on_matrix
-    vector_macs = demand.macs - matrix_macs
-    per_matrix = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed.cycles_per_matrix_instruction
+    port_hz = device.vector_clock_hz * assumed.fma_ports
+    # Dot products of the format of products, but no sums over channels.
+    dotted, lanes = (device.mac_rate("vector", form) / port_hz for form in (plan.contraction[1], plan.vector_mac))
+    register = 4.0 * device.mac_rate("vector", BASE) / port_hz
+    matrix_instructions = _matrix_instructions(demand, setup, on_matrix)
+    vector_macs = demand.macs * ~on_matrix
     moved = flow.chip_bytes  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
-    rows = np.maximum(demand.gemm[1], 1.0) / assumed.cycles_per_matrix_instruction  # a cycle for each row of a tile
-    matrix_instructions = matrix_macs / max(per_matrix, 1.0) * np.ceil(rows) / rows
-    mac_instructions = vector_macs / lanes
-    loads = mac_instructions * assumed.loads_per_vector_mac
+    mac_instructions = vector_macs / np.where(demand.is_depthwise, lanes, dotted)
+    loads = mac_instructions * np.where(demand.is_depthwise, 1.0, assumed.loads_per_vector_mac)
     # A product loads what it reads again, a tile for each instruction; what it reads first is among that.
     again = np.where(on_matrix, matrix_instructions, loads)
     moves = np.maximum(again, moved / np.where(on_matrix, assumed.matrix_tile_bytes, register))
@@ -108,9 +107,20 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["memory.tlb_lookup"]] += loads + (tiles + moved) / register
     counts[row["alu.vector_mac"]] = vector_macs
     counts[row["alu.vector_flop"]] = demand.vector_flops
-    counts[row["alu.matrix_mac"]] = matrix_macs
+    counts[row["alu.matrix_mac"]] = demand.macs * on_matrix
     counts[row["alu.special_function"]] = demand.special
     return counts
+
+
+def _matrix_instructions(demand: Demand, setup: Setup, on_matrix: Bools) -> Floats:
+    """Return the instructions of matrix units, (n,). One multiplies a tile, a row a cycle; what a size leaves of the
+    last tile takes a whole one."""
+    device, assumed = setup.device, cast(CpuConstants, setup.device.arch.constants)
+    rows, sums = assumed.cycles_per_matrix_instruction, assumed.matrix_tile_bytes / 4.0  # of 32 bits
+    macs = max(device.mac_rate("matrix", setup.plan.matrix) / device.matrix_clock_hz * rows, sums)
+    tiles = np.maximum(demand.gemm[1:], 1.0) / np.array([[rows], [sums / rows], [macs / sums]])
+    instructions: Floats = demand.macs * on_matrix / macs * np.prod(np.ceil(tiles) / tiles, axis=0)
+    return instructions
 
 
 def _panel_bytes(demand: Demand, setup: Setup, tiling: Tiling) -> Floats:

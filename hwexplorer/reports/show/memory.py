@@ -251,13 +251,14 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
     is_step = engine.result(state).workload.kind == "training"
     kept, live = ("parameters and optimizer", "gradients, activations") if is_step else ("weights", "activations")
+    unknown = peak_memory.NO_RULE + peak_memory.ADVISED * (engine.result(state).device.vendor == "NVIDIA")
     return (
         f"peak {quantity(report.peak_bytes, 'byte')} = {kept} {quantity(report.weight_bytes, 'byte')} + {cache}"
         f"{live} {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB)",
-        f"workspace: {report.workspace_rule or peak_memory.describe_unknown(engine.result(state).device)}",
+        f"workspace: {report.workspace_rule or unknown}",
     )
 
 
