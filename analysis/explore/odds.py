@@ -67,6 +67,12 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
         columns = "device,model,batch,precision,framework,latency_ms"
         return f"{words}; `hwexplorer calibrate {key} FILE.csv` {made} ({columns})"
     if tool is None:
+        if name.endswith(".py"):  # a time in words names a model by one word, so not the inputs of its code
+            shapes = ("x".join(str(n).replace("batch", "1") for n in spec.shape) for spec in result.workload.inputs)
+            kinds = (f":{spec.dtype}" * (spec.dtype != "float32") for spec in result.workload.inputs)
+            inputs = "".join(f" --input {shape}{kind}" for shape, kind in zip(shapes, kinds, strict=True))
+            file = f"{name.removesuffix('.py')}.msgpack.gz"
+            words, model = f"{words}; `hwexplorer capture {model}{inputs} -o {file}`", file
         settings = f"--runtime {runtime.id} --precision {result.format_name}"
         return f'{words}; `hwexplorer calibrate {key} "TIME ms {model} batch {scenario.batch}" {settings}` {made}'
     command = " ".join(tool.command.format(**_fields(tool, result, load)).split())

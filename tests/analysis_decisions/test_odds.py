@@ -13,16 +13,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.scenario import Scenario
 from analysis.explore import odds
-from analysis.explore.odds import (
-    BEATS,
-    LIKELY,
-    SURE,
-    correlation,
-    describe_odds,
-    middle_and_spread,
-    probability,
-    verdict,
-)
+from analysis.explore.odds import BEATS, LIKELY, SURE, correlation, middle_and_spread, probability, verdict
 from hardware.base import file_access
 from hardware.device_catalog import load_device
 from tests.analysis import grid
@@ -101,6 +92,13 @@ def test_against_a_chip_without_relatives_a_verdict_states_no_odds(sides: tuple[
     assert second.startswith("To be sure: measure ")
 
 
+def test_code_is_captured_before_a_time_in_words_names_it() -> None:
+    workload = msgspec.structs.replace(load_once("resnet18"), name="net.py:make")
+    words = odds.describe_measurement(estimate(workload, load_device("tpu_v4"), Scenario(1, "fp16")), "latency")
+    captured = "`hwexplorer capture net.py:make --input 1x3x224x224 -o net.msgpack.gz`"
+    assert f'{captured}; `hwexplorer calibrate tpu_v4 "TIME ms net.msgpack.gz batch 1"' in words
+
+
 def test_nothing_is_said_of_one_device_and_a_design_is_never_best() -> None:
     assert verdict([run("h100_sxm")]) is None
     found = verdict([run("h100_sxm"), run("l4"), run("kpu_t256")], "energy")
@@ -123,7 +121,7 @@ def test_changed_facts_are_hypothetical_and_compared_with_the_device_as_it_is() 
 
 
 def test_what_is_less_likely_than_not_is_never_sure() -> None:
-    assert [describe_odds(chance) for chance in (0.41, 0.5, 0.9)] == ["41 % chance", "50 % sure", "90 % sure"]
+    assert [odds.describe_odds(chance) for chance in (0.41, 0.5, 0.9)] == ["41 % chance", "50 % sure", "90 % sure"]
 
 
 def test_a_band_holds_the_share_of_measurements_that_it_states() -> None:
