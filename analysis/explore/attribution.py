@@ -32,6 +32,7 @@ from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.event_prices import evidence_factor
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.precision import rate_unit
+from hardware.what_if import EVIDENCE
 
 EXPLAINED = (*ADDITIVE, "memory")  # metrics whose difference has parts
 SAME_COST = 0.001  # a smaller difference, as a fraction, is none
@@ -350,18 +351,19 @@ def _describe_parts(
 def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Say how much of a ratio of energies is how prices are known, if they are measured on one side alone."""
     sides = more, less
-    kinds = [side.device.arch.data.story.prices for side in sides]
-    if kinds[0] == kinds[1]:
-        return ()
+    asked = [(f"prices={kind}", kind) for kind in EVIDENCE]
+    kinds = [
+        next((kind for change, kind in asked if change in device.file.changes), device.arch.data.story.prices)
+        for device in (more.device, less.device)
+    ]
     measured_j = [
-        sum(
-            joules * (1.0 if kind == "measured" else evidence_factor(side.device, event))
-            for joules, event in zip(side.event_j.tolist(), side.events, strict=True)
-        )
+        side.event_j @ [1.0 if kind == "measured" else evidence_factor(side.device, event) for event in side.events]
         for kind, side in zip(kinds, sides, strict=True)
     ]
     ratio = more.energy_j_per_inference / less.energy_j_per_inference
-    evidence = more.energy_j / less.energy_j * measured_j[1] / measured_j[0]
+    evidence = more.energy_j / less.energy_j * float(measured_j[1] / measured_j[0])
+    if kinds[0] == kinds[1] or abs(evidence - 1.0) < SAME_COST:
+        return ()
     names = ", ".join(f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, sides, strict=True))
     return (f"{quantity(evidence, 'x')} of {quantity(ratio, 'x')} energy is how event energies are known: {names}",)
 

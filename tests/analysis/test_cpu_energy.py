@@ -96,9 +96,8 @@ def test_instructions_follow_from_shapes_and_waiting_stands_apart() -> None:
     cycles, waits = (run.counts[rows].sum() for rows in (arch.timed_rows[0], arch.wait_rows))
     rate = arch.constants.instructions_per_cycle  # type: ignore[attr-defined]
     assert cycles - waits == pytest.approx(issued / rate, rel=0.05)
-    assert "60 cores of" in next(
-        each for each in explain(grid.run("resnet18", "h100_sxm"), result, "energy").reasons if "wait" in each
-    )
+    reasons = explain(grid.run("resnet18", "h100_sxm"), result, "energy").reasons
+    assert "60 cores of" in next(each for each in reasons if "wait" in each)
 
 
 @pytest.mark.parametrize("name", ["xeon_8490h", "i9_13900k", "raspberry_pi_5"])

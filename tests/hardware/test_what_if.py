@@ -180,13 +180,12 @@ def test_a_device_takes_64_changes() -> None:
 
 
 def test_prices_of_one_evidence_move_events_and_no_time() -> None:
-    """Measured events take more than bottom-up prices say; those of a TPU no more than its power at load, 192 W."""
-    for device, evidence in (("h100_sxm", "bottom-up"), ("tpu_v4", "measured"), ("kpu_t256", "measured")):
-        before, after = _run(device), _run(f"{device}{{prices={evidence}}}")
-        assert (after.energy_j > before.energy_j) == (evidence == "measured")
-        assert (
-            _run(f"{device}{{prices={'measured' if evidence == 'bottom-up' else 'bottom-up'}}}").energy_j
-            == before.energy_j
-        )
+    """Measured events take more than bottom-up prices say, but metered power holds those of TPUs (192 W) and CPUs."""
+    for device, sign in {"h100_sxm": -1, "xeon_8490h": 0, "tpu_v4": 1, "kpu_t256": 1}.items():
+        own, other = ("measured", "bottom-up") if sign < 0 else ("bottom-up", "measured")
+        before, after = _run(device).energy_j, _run(f"{device}{{prices={other}}}").energy_j
+        assert (after > before) - (after < before) == sign
+        assert _run(f"{device}{{prices={own}}}").energy_j == before
     assert _run("tpu_v4{prices=measured}", "bert_base", 8, "bf16").average_power_w < 192
-    assert "how event energies are known" in " ".join(explain(_run("h100_sxm"), _run("tpu_v4"), "energy").reasons)
+    sides = (explain(_run("h100_sxm"), _run(name), "energy").reasons for name in ("tpu_v4", "tpu_v4{prices=measured}"))
+    assert ["how event energies are known" in " ".join(reasons) for reasons in sides] == [True, False]
