@@ -131,33 +131,30 @@ def _group_experts(
     """Return the tiles and the demand with products of experts, `grouped` in one kernel by the engine's library."""
     library = serving_experts(demand, setup)
     if setup.device.vendor == "NVIDIA":
-        matrix, demand = _group(demand, setup, grouped, matrix, macs_per_s)
-    if library.rate != 1.0:
-        share = np.where(grouped & (demand.gemm[1] > 1.0), library.rate, 1.0)
-        demand = demand.with_values(product_rate=demand.product_rate * share)
-    return matrix, demand
+        return _group(demand, setup, grouped, matrix, macs_per_s)
+    share = np.where(grouped & (demand.gemm[1] > 1.0), library.rate, 1.0)
+    return matrix, demand.with_values(product_rate=demand.product_rate * share)
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
     """Return the tiles, with `grouped` products (of experts) in one kernel with K undivided, and the demand. Packed
-    weights use instructions that warps wait for, and are unpacked between these, once per block of rows."""
+    weights are unpacked between products, once per block of rows, for instructions that warps wait for by default."""
     device, plan, library = setup.device, setup.plan, serving_experts(demand, setup)
     assumed, unpack = cast(GpuConstants, device.arch.constants), demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
-    is_synchronous = is_packed and not library.is_fused  # else products hide the unpacking
-    step_s = library.step_cycles / device.clock_hz
-    is_fed = library.feed > 0 and not is_synchronous
-    fed_s = plan.operand_bytes / (library.feed * device.clock_hz) if is_fed else 0.0
-    rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
-    store_s = _store_s(device, demand.element_bytes)
+    is_apart = is_packed and not library.is_fused  # else products hide the unpacking
+    fed_s = plan.operand_bytes / (library.feed * device.clock_hz) if library.feed > 0 and not is_apart else 0.0
+    peak = device.synchronous_matrix_rate if is_apart and not library.instruction else 1.0
+    step_s, store_s = library.step_cycles / device.clock_hz, _store_s(device, demand.element_bytes)
     timing = {"operand_s": fed_s, "step_s": step_s, "store_s": store_s, "partly_full": 0.5}
-    menu = library.menu(device.mac_rate("matrix", WIDE) / device.matrix_clock_hz)
-    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
+    room = device.l1_bytes_per_unit * assumed.shared_part / assumed.tile_stages
+    menu = library.menu(device.kernel_generation, device.mac_rate("matrix", WIDE) / device.matrix_clock_hz, peak, room)
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, macs_per_s, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed.grouped_unpack_rows + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed.unpack_rows), 1.0)
         demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
-        if is_synchronous:
+        if is_apart:
             tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + common.unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
 

@@ -28,9 +28,9 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     A block has at most `rows` of queries, padded to multiples of `instruction_rows`, and reads `columns` keys at once;
     `blocks_per_unit` decode beside each other and start in `start_cycles`. Keys are divided among at most `parts`
-    blocks. Products run at `rate` of the matrix unit, in the format `computes` if stated. A library that `packs` puts
-    query heads that share keys into one block, in prefill too (decoding does, unless it is False). With `paged_blocks`,
-    decoding reads shared keys once per query head, at a `paged_share` of the speed for more heads of sequences."""
+    blocks. Products run at `rate` of the matrix unit. A library that `packs` puts query heads that share keys into one
+    block, in prefill too (decoding does, unless it is False). With `paged_blocks`, decoding reads shared keys once per
+    query head, at a `paged_share` of the speed for more heads of sequences."""
 
     source: str
     base: str = ""
@@ -41,28 +41,28 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     start_cycles: float = 0.0
     parts: float = float("inf")
     rate: float = 1.0
-    computes: str = ""
     packs: bool | None = None
     paged_blocks: float = 0.0
     paged_share: float = 1.0
 
 
 class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """Kernels of experts: `tiles` (rows, columns, relative rate) of the products of all experts in one kernel.
+    """Kernels of experts, with `tiles` (rows, columns) of the products of all experts in one kernel.
 
-    A step of `k_step_bytes` of K waits `step_cycles` for memory; operands reach a unit at `feed` bytes/clock (0: no
-    limit). One that `is_fused` routes tokens and unpacks weights within its products; others `copies` rows in the order
-    of experts, in blocks of `pads` rows (with `reads_all` for experts without tokens too), or read them by index.
-    `adds_all` is what the sum over the experts of a token takes for rows of other devices, over reading them; with
-    `writes_all` these are also written as zeros and activated. Widths of a device's experts are padded to multiples of
-    `widens`. Products are made of an `instruction` that not all generations have, "wgmma" or "tcgen05"; '' is mma.sync,
-    which all have. Rates of tiles were found on units that do `macs_per_clock` in 16 bits: on others, what is not
-    multiplied takes as many cycles."""
+    Products reach `rate` of the peak; an operand, which a tile shares, takes `operand_cycles`, by default those of the
+    generation's instruction. A step of `k_step_bytes` of K waits `step_cycles` for memory; operands reach a unit at
+    `feed` bytes/clock (0: no limit). One that `is_fused` routes tokens and unpacks weights within its products; others
+    `copies` rows in the order of experts, in blocks of `pads` rows (with `reads_all` for experts without tokens too),
+    or read them by index. `adds_all` is what the sum over the experts of a token takes for rows of other devices, over
+    reading them; with `writes_all` these are also written as zeros and activated. Widths of a device's experts are
+    padded to multiples of `widens`. Products are made of an `instruction` that not all generations have, "wgmma" or
+    "tcgen05"; '' is mma.sync, which all have."""
 
     source: str
     quality: str = "fitted"
     base: str = ""
-    tiles: tuple[tuple[float, float, float], ...] = ()
+    tiles: tuple[tuple[float, float], ...] = ()
+    operand_cycles: float = 0.0
     k_step_bytes: float = 128.0
     step_cycles: float
     feed: float = 0.0
@@ -75,15 +75,17 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     writes_all: bool = False
     widens: float = 1.0
     instruction: str = ""
-    macs_per_clock: float = 0.0
 
-    @memoize()
-    def menu(self, macs_per_clock: float) -> Tiles:
-        """Return the tiles for units that do so many multiply-adds in 16 bits, with K undivided."""
+    @memoize(keep=64)
+    def menu(self, generation: str, macs_per_clock: float, peak: float, room: float) -> Tiles:
+        """Return the tiles that fit in a `room` of bytes, or the last, for so many multiply-adds in 16 bits, of which
+        the library's instructions reach a share `peak`, with K undivided."""
         from hardware.architecture_facts import Tiles  # needs numpy, which names of runtimes do without
 
-        faster = macs_per_clock / (self.macs_per_clock or macs_per_clock)
-        sizes = tuple((m, n, 1.0 / (1.0 + faster * (1.0 / rate - 1.0))) for m, n, rate in self.tiles)
+        usual = file_access.shipped(LIBRARIES)["instructions"][generation]["operand_cycles"]
+        macs = macs_per_clock * (self.operand_cycles or usual)
+        fitting = [size for size in self.tiles if sum(size) * self.k_step_bytes <= room] or self.tiles[-1:]
+        sizes = tuple((m, n, 1.0 / (1.0 / (self.rate * peak) + macs * (1.0 / m + 1.0 / n))) for m, n in fitting)
         return Tiles(sizes=sizes, splits=(1,), k_step_bytes=self.k_step_bytes, source=self.source, quality=self.quality)
 
 
@@ -194,11 +196,11 @@ class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @memoize()
     def experts(self, is_divided: bool) -> ExpertLibrary:
         """Return the library of experts, which are divided among devices or not. Where a generation lacks its
-        instruction, experts are multiplied by mma.sync."""
+        instruction, experts are multiplied by Triton's kernel, which is compiled for mma.sync too."""
         call = KernelCall(operator="moe", generation=self.generation, formats=self.products, divided=is_divided)
         call = msgspec.structs.replace(call, version=self.version)
         library = expert_libraries()[find_use(self.uses, call).library]
-        return expert_libraries()["triton_ampere"] if library.instruction and self.generation == "ampere" else library
+        return expert_libraries()["triton"] if library.instruction and self.generation == "ampere" else library
 
 
 def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
@@ -208,7 +210,7 @@ def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
         return use
     weights, _, activations = call.formats.partition(" ")
     is_packed = call.operator == "moe" and activations == "bf16" != weights
-    return msgspec.structs.replace(_NO_USE, library="packed") if is_packed else _NO_USE
+    return msgspec.structs.replace(_NO_USE, library="marlin") if is_packed else _NO_USE
 
 
 PATH = Path(__file__).with_name("runtimes.toml")

@@ -330,13 +330,12 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     # In decoding, blocks start while others read: only the first start is not hidden.
     blocks_s = np.zeros(demand.n)
     blocks_s[index] = np.where(blocks.is_step, start_s, rounds_s)
-    matrix_s, ideal_s = mapping.matrix_s.copy(), mapping.matrix_ideal_s.copy()
-    ideal_s[index] /= kernels.speedup
+    matrix_s = mapping.matrix_s.copy()
     matrix_s[:, index] = np.maximum(blocks.padding * tiles_s, np.where(blocks.is_step, rounds_s - start_s, 0.0))
     # A kernel adds up divided keys.
     more = max(setup.runtime.attention_kernels.value - 1.0, float(_has_tensor_memory(device)))
     starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
-    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s)
+    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
     return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
 
 
@@ -410,8 +409,8 @@ def _start_seconds(
 
 class _Kernels(NamedTuple):
     """Constants of the libraries of operators, (a,): the fields of AttentionLibrary with those of the
-    architecture, the multiply-adds a second of a unit, its peak over that of the plan's format, and 0 if query heads
-    that share keys decode in blocks of their own, else 1."""
+    architecture, the multiply-adds a second of a unit, and 0 if query heads that share keys decode in blocks of their
+    own, else 1."""
 
     rows: Floats
     instruction_rows: Floats
@@ -420,7 +419,6 @@ class _Kernels(NamedTuple):
     start_cycles: Floats
     parts: Floats
     macs_per_s: Floats
-    speedup: Floats
     is_packed: Floats
 
 
@@ -442,8 +440,7 @@ def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, gro
     device, plan, assumed = setup.device, setup.plan, cast(GpuConstants, setup.device.arch.constants)
     operator = f"{'mla' if is_latent else 'attention'}_{'prefill' if is_prompt else 'decode'}"
     library = setup.kernels.attention(operator, width, group)
-    computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
-    peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
+    peak = device.mac_rate("matrix", plan.attention)
     rows, columns = library.rows or assumed.attention_rows, library.columns or assumed.attention_columns
     rate = library.rate * (1.0 if setup.runtime.asynchronous else device.synchronous_matrix_rate)
     if not (library.rows or library.columns or device.has_bulk_instructions):
@@ -457,7 +454,6 @@ def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, gro
         library.start_cycles or assumed.attention_start_cycles,
         library.parts,
         peak * rate,
-        peak / planned,
         float(library.packs is not False),
     )
 

@@ -43,7 +43,7 @@ USES = [use for runtime in runtimes().values() for use in runtime.uses]
 
 def test_every_library_is_used_by_an_engine() -> None:
     older = tomllib.loads(SUPERSEDED.read_text(encoding="utf-8"))["runtimes"].values()
-    used = {use.library for use in USES} | {"default", "packed", "triton_ampere"}  # the generation chooses it
+    used = {use.library for use in USES} | {"default", "marlin"}
     used |= {use["library"] for runtime in older for use in runtime.get("uses", ())}
     assert used == attention_libraries().keys() | expert_libraries().keys()
     products = {runtime.products for runtime in runtimes().values()}
@@ -60,7 +60,7 @@ def test_every_field_of_engines_and_libraries_is_read_by_an_estimate(kind: type[
 
 def test_every_library_is_reached_by_an_estimate_or_named_by_a_table() -> None:
     """Those that no estimate takes are other kernels of an engine, which a table or a window tells apart."""
-    reached = {"default", "packed"}
+    reached = {"default", "marlin"}
     formats = (
         "bf16",
         "fp8",
