@@ -83,8 +83,11 @@ def _title(search: constrained_search.ConstrainedSearch, state: State) -> str:
 def _answer(search: constrained_search.ConstrainedSearch, state: State) -> Iterator[str]:
     """Yield the best configuration that is likely to keep the limits, a bolder one, and the best measured one."""
     yield search.verdict
+    least = {"throughput": "most throughput", "edp": "least EDP"}.get(search.order, f"least {search.order}")
     best = next(iter(search.found), None)
     if best is None:
+        if search.design_targets and not search.objectives:
+            yield f"on paper, {least}: {_describe(search.design_targets[0])}"
         return
     if search.objectives:
         measured = [point for point in (*search.found, *search.dominated) if point.is_measured and point.silicon]
@@ -92,7 +95,6 @@ def _answer(search: constrained_search.ConstrainedSearch, state: State) -> Itera
             known = min(measured, key=METRICS[metric].figure)
             yield f"least {metric} with measurements behind it: {_describe(known)}"
         return
-    least = {"throughput": "most throughput", "edp": "least EDP"}.get(search.order, f"least {search.order}")
     yield f"{least}: {_describe(best)}"
     if engine.device(best.device).power_cap:
         yield _against_uncapped(best, state)
