@@ -31,7 +31,6 @@ from hardware.engines.runtime import runtimes
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
 OFFLINE_BATCH = 64  # of a batch that is not stated; larger batches have the same throughput
-MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
@@ -100,7 +99,7 @@ def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]
     if kind == "throughput" and "openvino" in framework:
         batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
-        batch = OFFLINE_BATCH if kind in MANY_STREAMS else 1
+        batch = OFFLINE_BATCH if kind in ("offline", "throughput") else 1
     latency, energy = row.number("latency_ms", 1e-3), row.number("energy_mJ_per_inference", 1e-3)
     if is_at_wall and not is_module:
         energy = None  # the row states the energy of the whole system: hosts, fans, supply
@@ -167,9 +166,8 @@ def _invalid_figures(row: Cells) -> str:
 
 
 def _vision_precision(row: Cells) -> str:
-    engine = "int8" if "built in int8" in row["note"] else "fp16"
-    unstated = engine if "tensorrt" in row["framework"].lower() else "fp32"
-    text = (row["precision"] or unstated).lower()
+    unstated = "fp16" if "tensorrt" in row["framework"].lower() else "fp32"
+    text = (row["precision"] or ("int8" if "built in int8" in row["note"] else unstated)).lower()
     rule = tables.first_rule(tables.row_rules()["ran"], row | {"precision": text})
     return str(rule.get("is")) if rule else text.split()[0].strip("(),")
 

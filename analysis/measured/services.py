@@ -122,16 +122,16 @@ def _assume(row: Cells, device: Device) -> Iterator[dict[str, Any]]:
     last ends."""
     ends: dict[str, list[Any]] = {"runtime": _find_runtimes(row, device), "prompt_tokens": row.prompts()}
     clients = row.number("running_batch") or row.number("concurrency") or 0
-    has_rounds = clients > 0 and row["load_kind"] != "one batch"
+    has_rounds, is_joint = clients > 0 and row["load_kind"] != "one batch", not row["prefill_workers"]
+    # Separate workers for prompts and answers take a hundred times as long to simulate, with fewer facts open.
+    matters = {"stream_interval": clients >= MANY, "step_tokens": True}
+    matters["waiting_clients"] = is_joint and row["load_kind"] == "concurrency"
     for name, unstated in file_access.shipped(_FACTS)["unstated"].items():
         stated = row.number(name)
-        # Separate workers for prompts and answers take a hundred times as long to simulate, with fewer facts open.
-        matters = has_rounds and (
-            clients >= MANY if name == "stream_interval" else name == "step_tokens" or not row["prefill_workers"]
-        )
-        ends[name] = [stated] if stated else unstated if matters else unstated[:1]
+        is_open = has_rounds and matters.get(name, is_joint)
+        ends[name] = [stated] if stated else unstated if is_open else unstated[:1]
     base = {name: first for name, (first, *_) in ends.items()}
-    turns = [base | {name: end} for name, (_, *others) in ends.items() for end in others]
+    turns = [base | {name: end} for name, (first, *others) in ends.items() for end in others if end != first]
     yield from (base, *turns)
     if len(turns) > 1:
         yield {name: last for name, (*_, last) in ends.items()}
@@ -192,7 +192,7 @@ def _interpret(row: Cells, device: Device, assumed: dict[str, Any]) -> ServedRow
         lengths=lengths,
         load=load,
         statistic=row["ttft_statistic"],
-        scheduler=_scheduler(row, deployment, assumed),
+        scheduler=_scheduler(row, deployment, assumed, load.concurrency),
         measured={name: value for name, value in measured.items() if value},
     )
 
@@ -221,9 +221,8 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
     clients = round(row.number("running_batch") or row.number("concurrency") or 0)
     if not clients:
         raise Unpredictable("neither a rate of requests nor how many run at once is stated")
-    if row["load_kind"] == "one batch":
-        requests = clients
-    load = lengths.draw(np.zeros(requests or clients * ROUNDS), clients)
+    count = clients if row["load_kind"] == "one batch" else requests or clients * ROUNDS
+    load = lengths.draw(np.zeros(count), clients)
     if not distinct or load.requests <= distinct:
         return load
     page = max(PAGE, lengths.prompt // PAGES)
@@ -232,20 +231,21 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
     return msgspec.structs.replace(load, blocks=tuple(blocks), block=page)
 
 
-def _scheduler(row: Cells, deployment: Deployment, assumed: dict[str, Any]) -> Scheduler:
+def _scheduler(row: Cells, deployment: Deployment, assumed: dict[str, Any], clients: int) -> Scheduler:
     """Return the scheduler of a deployment with the limits that a row states. Each group of devices has a process that
     sends its tokens, several at once if the benchmark asked for it."""
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes)
-    each_s = scheduler.chunk_s
     at_once = assumed["stream_interval"] * deployment.layout.copies
-    changes: dict[str, Any] = {"chunk_s": msgspec.structs.replace(each_s, value=each_s.value / at_once)}
-    changes["max_tokens"] = scheduler.max_tokens * int(assumed["step_tokens"])
+    chunk_s = msgspec.structs.replace(scheduler.chunk_s, value=scheduler.chunk_s.value / at_once)
+    changes = {"chunk_s": chunk_s, "max_tokens": scheduler.max_tokens * int(assumed["step_tokens"])}
     if match := re.search(r"\bmax_num_seqs (\d+)", row["note"]):
         changes["max_sequences"] = int(match[1])
     if match := re.search(r"\bchunk (\d+)", row["note"]):
         changes["max_tokens"] = int(match[1])
-    return msgspec.structs.replace(scheduler, **changes).of_copies(copies)
+    scheduler = msgspec.structs.replace(scheduler, **changes).of_copies(copies)
+    most = clients - 1 if assumed["waiting_clients"] and clients > 1 else scheduler.max_sequences
+    return msgspec.structs.replace(scheduler, max_sequences=min(scheduler.max_sequences, most))
 
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:

@@ -173,15 +173,11 @@ def find_device(name: str, mode: str, folders: tuple[Path, ...]) -> Device:
     numbers = {n for power_mode in device.file.power_modes.values() for n in power_mode.nvpmodel}
     if number and numbers and int(number[1]) not in numbers:
         raise Unpredictable("the board has no power mode of this number")
-    mapped = f"pm{number[1]}" if number and numbers else _modes(device).get(mode, "")
+    modes = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
+    mapped = f"pm{number[1]}" if number and numbers else modes.get(mode, "")
     if mapped.startswith("!"):
         raise Unpredictable(mapped[1:])
     return load_device(f"{device.id}:{mapped}", folders) if mapped else device
-
-
-def _modes(device: Device) -> dict[str, Any]:
-    modes: dict[str, Any] = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
-    return modes
 
 
 def in_each_mode(row: Cells, folders: tuple[Path, ...]) -> list[Cells]:
@@ -190,7 +186,8 @@ def in_each_mode(row: Cells, folders: tuple[Path, ...]) -> list[Cells]:
     device = catalogue_device(row["device"], folders)
     if device is None or device.key != device.id or row["device_mode"] or "default power mode" in row["note"]:
         return [row]
-    return [Cells(row | {"device_mode": mode}) for mode in _modes(device).get("unstated", [""])]
+    modes = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
+    return [Cells(row | {"device_mode": mode}) for mode in modes.get("unstated", [""])]
 
 
 def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def test_a_run_starts_with_all_clients_and_counts_all_requests() -> None:
 
 
 def test_what_a_row_does_not_state_is_a_range() -> None:
-    """Lengths that vary or not, prompts that are sent again or not, versions that schedule ahead or not."""
+    """Lengths vary or not, prompts are sent again or not, versions schedule ahead or not, one client waits or none."""
     cells = row(source="AIConfigurator's own runs", runtime="vllm", model="llama3_8b", runtime_version="0.12.0")
     cells |= {"concurrency": "64", "prompt_tokens": "512", "output_tokens": "64"}
     (predicted,), _ = predict_served([cells])
@@ -41,11 +41,11 @@ def test_what_a_row_does_not_state_is_a_range() -> None:
     assert {each.deployment.runtime for each in (served, *served.others)} == {"vllm_2025", "vllm_2025_ahead"}
     assert {each.lengths.spread for each in (served, *served.others)} == {0.0, 0.2}
     assert {len(each.load.blocks) > 0 for each in (served, *served.others)} == {False, True}
+    assert {min(each.scheduler.max_sequences, 64) for each in (served, *served.others)} == {63, 64}
     for figure, (low, high) in predicted.ends.items():
-        assert low <= predicted.usual[figure] <= high
+        assert high > low <= predicted.usual[figure] <= high
         point = next(point for point in predicted.points if point.quantity == figure)
-        assert low <= point.nearest <= high
-        assert point.band[0] <= low < high <= point.band[1]
+        assert point.band[0] <= low <= point.nearest <= high <= point.band[1]
 
 
 def test_prompts_that_are_sent_again_are_in_the_cache_while_they_have_room() -> None:
