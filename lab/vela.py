@@ -207,7 +207,8 @@ class Network:
         elif kind in ("avg_pool", "mean"):
             self._of[out] = self._emit("avg_pool", images, [1, 1, 1, given[3]], valid=True, stride=1, window=given[1:3])
         elif kind == "max_pool":
-            side = 3 if is_same or (given[1] - 3) // stride + 1 == shape[1] else 2
+            values = self._workload.value_at(batch=1)
+            side = round(math.sqrt(ops.flops[i] @ values / math.prod(shape)))
             self._of[out] = self._emit(kind, images, shape, window=[side, side], **image)
         elif kind in ("add", "cat"):
             self._of[out] = self._emit(kind, images, shape)
