@@ -150,7 +150,8 @@ def sum_events(result: Estimate, members: Ints) -> tuple[Floats, Floats]:
 
 def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
     """Return fractions by name: hit rate of the last on-chip level, units busy, dynamic energy, and the rates of the
-    architecture."""
+    architecture. Of cores that wait in loops also `waiting_cycles`, and `counted_energy_of_work`: the energy of counted
+    events over theirs and what is clocked in the other cycles, without rest."""
     run, flow = result.run, result.run.mapping.traffic
     chip, dram = float(flow.chip_bytes[members].sum()), float(flow.dram_bytes[members].sum())
     time = run.latency_s[members]
@@ -167,16 +168,17 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
     for name, (misses_of, every) in arch.misses.items():
         misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (misses_of, every))
         values[name] = 1.0 - misses / total if total else 1.0
+    if arch.wait_rows:
+        counts, joules = sum_events(result, members)
+        timed, waiting = arch.timed_rows, arch.wait_rows[0]
+        values["waiting_cycles"] = float(counts[waiting] / (counts[timed[0]] or 1.0))
+        clocked_j = float(joules[timed].sum() - joules[waiting]) * (1.0 - values["waiting_cycles"])
+        counted_j = energy - static - float(joules[timed].sum())
+        values["counted_energy_of_work"] = counted_j / (counted_j + clocked_j or 1.0)
     if (occupancy := architecture_of(result.device).occupancy) is not None:
         resident = occupancy(result.demand, result.device, run.mapping)[members]
         values["occupancy"] = weighted_mean(resident, weight)
     return values
-
-
-def instructions(result: Estimate) -> float:
-    """Return the instructions that the device fetches and decodes for the model; 0 for a domain flow."""
-    arch = result.device.arch
-    return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0
 
 
 def static_power_w(result: Estimate) -> float:

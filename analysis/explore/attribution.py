@@ -16,7 +16,6 @@ from analysis.estimate.causes import (
     FAMILIES,
     divide_host_work,
     family_energy,
-    instructions,
     static_power_w,
 )
 from analysis.estimate.estimate import Estimate, estimate, rates, ratio
@@ -451,14 +450,13 @@ def _instructions(side: Estimate) -> str:
     batch, arch, macs = side.scenario.batch, side.device.arch, side.demand.macs
     if not (kind := arch.data.story.instructions):
         return "fetches none, its schedule lies in space"
-    counts, per = side.run.counts[arch.row[arch.instruction_event]] * (macs > 0.0), ""
-    on_matrix = side.run.mapping.on_matrix
+    counts, per, on_matrix = side.run.counts[arch.row[arch.instruction_event]], "", side.run.mapping.on_matrix
     for where, members in (("matrix units", on_matrix), ("lanes", ~on_matrix)):
-        done, count = float(macs[members].sum()), float(counts[members].sum())
+        done, count = float(macs[members].sum()), float(counts[members & (macs > 0.0)].sum())
         if count and done:
             times = f"one per {quantity(done / count, 'SI')} MACs" if done >= count else f"{count / done:.3g} per MAC"
             per += f", {times} on {where}"
-    return f"issues {quantity(instructions(side) / batch, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
+    return f"issues {quantity(float(counts.sum()) / batch, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
 
 
 def _waits(side: Estimate, kernels: int) -> str:

@@ -6,6 +6,7 @@ import grid
 import numpy as np
 import pytest
 
+from analysis.estimate.causes import event_rates
 from analysis.estimate.estimate import Estimate
 from analysis.explore.attribution import explain
 from hardware.architectures.cpu import _matrix_instructions
@@ -96,6 +97,7 @@ def test_instructions_follow_from_shapes_and_waiting_stands_apart() -> None:
     cycles, waits = (run.counts[rows].sum() for rows in (arch.timed_rows[0], arch.wait_rows))
     rate = arch.constants.instructions_per_cycle  # type: ignore[attr-defined]
     assert cycles - waits == pytest.approx(issued / rate, rel=0.05)
+    assert event_rates(result, np.arange(result.demand.n))["counted_energy_of_work"] == pytest.approx(0.93, abs=0.01)
     reasons = explain(grid.run("resnet18", "h100_sxm"), result, "energy").reasons
     assert "60 cores of" in next(each for each in reasons if "wait" in each)
 
