@@ -54,10 +54,7 @@ VERB = declare.Report(
                 f"{ran.model}, batch {ran.batch}, {ran.precision}, "
                 f"{', '.join(ran.runtimes)} on {', '.join(ran.devices)}"
             ),
-            COLUMNS,
-            of="findings",
-            key="rule",
-            footer=_tally,
+            COLUMNS, of="findings", key="rule", footer=_tally,
         ),
     ),
     fails=broken_rules,

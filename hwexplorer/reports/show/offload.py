@@ -9,6 +9,7 @@ from analysis.explore import divided_run
 from analysis.serving.request_load import ask_load
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
+from hardware.engines.runtime import runtimes
 from hwexplorer import declare, engine
 from hwexplorer.options import option, whole
 from hwexplorer.settings import SETTINGS
@@ -66,6 +67,8 @@ def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
         share = report.arrivals_per_s * best.latency_s
         behind = f"falls behind, {share:.3g} times as many arrive"
         yield f"{load}: {behind if share >= 1.0 else f'keeps up, {percent(share)} busy'}" if share else load
+    if not runtimes()[_ENGINE].fits(device, "language"):
+        yield f"no software is known to divide a model between {device.name} and a host: both would take this"
     kind = "host" if host.arch.is_host else "second device"
     yield f"{kind} {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
 
