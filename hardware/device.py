@@ -84,7 +84,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A catalogue file as written. `compiler` names what divides models between an accelerator and the rest of its
     module (a record of analysis/explore/operator_support.toml). A measured device has its own `rates` instead of its
     software class's, its own `runtimes`, of which 'auto' takes the first that fits, `trust`, and the evidence of each
-    run that was `timed`, by `Scenario.name_run`."""
+    run that was `timed`, and of its like, by `Scenario.name_run`."""
 
     id: str
     name: str
@@ -400,10 +400,10 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return f"{self.id}{mode}{''.join(f'@{setting}' for setting in self.operating_point)}{self.changes}"
 
     @memoize()
-    def timed_in(self, run: str) -> "Device":
-        """Return the device as it was in a run that was timed on it; itself for other runs."""
-        own = None if self.operating_point or self.changes else self.file.timed.get(run)
-        if own is None:
+    def timed_in(self, *runs: str) -> "Device":
+        """Return the device as it was in the first of `runs` that was timed on it; itself if none was."""
+        own = next((self.file.timed[run] for run in runs if run in self.file.timed), None)
+        if own is None or self.operating_point or self.changes:
             return self
         return msgspec.structs.replace(self, file=msgspec.structs.replace(self.file, trust=(own,), timed={}))
 

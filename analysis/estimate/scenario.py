@@ -1,5 +1,7 @@
 """A scenario: the settings that are the same for every device: batch, precision, execution, layout, lengths."""
 
+import re
+
 import msgspec
 
 from analysis.model import request_bounds
@@ -10,6 +12,11 @@ from hardware.engines import runtime as runtimes
 from hardware.engines.runtime import LAYOUTS
 from hardware.precision import DEFAULT, canonical
 from hardware.setup import Setup, find_setup
+
+
+def family_of(model: str) -> str:
+    """Return the family of a model: `resnet` of wide_resnet50_2."""
+    return re.sub(r"[\d_:].*", "", re.sub("^(wide_|timm:)", "", model))
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -46,10 +53,12 @@ class Scenario(msgspec.Struct, frozen=True):
     def setup_on(self, device: Device, workload: Workload) -> Setup:
         """Return the setup of a device for a workload in this scenario."""
         setup = find_setup(device, self.execution, workload.work, self.precision, self.layout)
-        own = device.timed_in(self.name_run(workload, setup.runtime.id)) if device.file.timed else device
+        own = device.timed_in(*self.name_run(workload, setup.runtime.id)) if device.file.timed else device
         return setup if own is device else find_setup(own, self.execution, workload.work, self.precision, self.layout)
 
-    def name_run(self, workload: Workload, runtime_id: str) -> str:
-        """Return the words that tell runs of models on a device apart: `resnet50 batch 8 fp16 tensorrt`."""
+    def name_run(self, workload: Workload, runtime_id: str) -> tuple[str, str]:
+        """Return the words that tell runs of models on a device apart, `resnet50 batch 8 fp16 tensorrt`, and those of
+        their families, `resnet vision tensorrt`."""
         lengths = (f"{name}={value}" for name, value in sorted(workload.defaults.items()))
-        return " ".join([workload.name, *lengths, f"batch {self.batch}", self.precision, runtime_id])
+        run = " ".join([workload.name, *lengths, f"batch {self.batch}", self.precision, runtime_id])
+        return run, f"{family_of(workload.name)} {workload.kind} {runtime_id}"

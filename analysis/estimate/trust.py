@@ -122,11 +122,8 @@ class TrustTable(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def trust_table() -> TrustTable:
-    """Return the last evaluation of the measurements; an empty table without a file."""
-    try:
-        return msgspec.json.decode(file_access.read(PATH, MOST), type=TrustTable)
-    except FileNotFoundError:
-        return TrustTable()
+    """Return the last evaluation of the measurements."""
+    return msgspec.json.decode(file_access.read(PATH, MOST), type=TrustTable)
 
 
 @lru_cache(maxsize=1)
@@ -152,8 +149,7 @@ def _relatives(name: str) -> tuple[frozenset[str], frozenset[str]]:
     of_class = {each.name: each for each in work_classes()}
     kinds, on = set(of_class[name].kinds), of_class[name].on
     kinds |= _LANGUAGE if kinds & _LANGUAGE else set()
-    alike = {each.name for each in of_class.values() if kinds & set(each.kinds) and on == each.on}
-    alike.add(name)
+    alike = {name} | {each.name for each in of_class.values() if kinds & set(each.kinds) and on == each.on}
     cells = [cell for cell in trust_table().measured if cell.work_class in alike]
     if kinds & _LANGUAGE:
         served = [cell for cell in trust_table().measured if cell.work_class == SERVED]
@@ -190,7 +186,7 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     if own is not None:
         return Trust("measured", own.rows, own.median_error, (own.low, own.high)), group.energy_band if group else None
     narrower = min((each.narrower for each in device.file.trust), default=1.0)
-    widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
+    widest = _narrow(groups[ENGINEERING].band, narrower)
     if device.silicon and group is not None and runtime != UNKNOWN:
         cell = min(filter(is_own, rows), key=lambda row: row.runtime != runtime, default=None)
         band = _narrow(group.band, narrower)

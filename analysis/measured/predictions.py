@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.scenario import Scenario
+from analysis.estimate.scenario import Scenario, family_of
 from analysis.measured import tables
 from analysis.measured.tables import Cells, Unpredictable
 from analysis.model import store
@@ -67,7 +67,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> str:
         """The family of its model: `resnet` of resnet50, `llama` of llama3_8b."""
-        return tables.family_of(self.model)
+        return family_of(self.model)
 
     @property
     def identity(self) -> tuple[object, ...]:

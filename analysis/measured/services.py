@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.scenario import Scenario
+from analysis.estimate.scenario import Scenario, family_of
 from analysis.estimate.trust import SERVED
 from analysis.measured import tables
 from analysis.measured.predictions import PredictionPoint
@@ -280,7 +280,7 @@ class PredictedLoad(msgspec.Struct, frozen=True):
     def points(self) -> list[PredictionPoint]:
         """The measured figures with their predictions and bands, which hold both ends."""
         setup, points = self.row.deployment, list[PredictionPoint]()
-        labels = setup.device.name, tables.family_of(setup.model), setup.scheduler, "", SERVED
+        labels = setup.device.name, family_of(setup.model), setup.scheduler, "", SERVED
         for figure, measured in self.row.measured.items():
             quantity = figure + APART * (setup.layout.prefill > 0)
             low, high = served_load.load_evidence()[quantity].band

@@ -43,11 +43,6 @@ Result = TypeVar("Result")
 Tick = Callable[[int, int], None]  # shows how many rows are done, of how many
 
 
-def family_of(model: str) -> str:
-    """Return the family of a model: `resnet` of wide_resnet50_2."""
-    return re.sub(r"[\d_:].*", "", re.sub("^(wide_|timm:)", "", model))
-
-
 class Unpredictable(Exception):
     """Raised for a row that cannot be predicted. Such rows are counted by the message, which is the reason."""
 

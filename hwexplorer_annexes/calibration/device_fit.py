@@ -2,7 +2,7 @@
 
 Few rows cannot fit rates. They say how much slower the chip is than its prediction: chips and rows differ by known
 spreads (spreads.toml), which divide the error of the rows. All times with the runtime move by the part of the chip,
-those with other runtimes by as much of it as such work has in common."""
+those of the same family of models further, those with other runtimes by as much as such work has in common."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -128,13 +128,7 @@ def fit_rows(
 def _time_row(row: predictions.MeasuredRow, fit_row: rate_fit.FitRow, base: Device) -> TimingRow:
     on_base = rate_fit.make_fit_row(msgspec.structs.replace(row, device=base))
     before_s = float(rate_fit.predict_latency([on_base], base.software.efficiency, (), np.zeros((1, 0)))[0, 0])
-    return TimingRow(
-        name=row.model,
-        batch=row.scenario.batch,
-        family=fit_row.family,
-        measured_s=fit_row.measured_s,
-        before_s=before_s,
-    )
+    return document.record(TimingRow, row, fit_row, name=row.model, batch=row.scenario.batch, before_s=before_s)
 
 
 def _asked(row: predictions.MeasuredRow, runtime_id: str) -> str:
@@ -153,23 +147,33 @@ def _move_device(
 ) -> tuple[Device, list[float]]:
     """Return the device with all times moved by these rows and narrower bands, and the latencies (s) that it
     predicts."""
-    result = predictions.estimate_row(measured[0])
+    results = [predictions.estimate_row(row) for row in measured]
+    families = [each.scenario.name_run(each.workload, runtime_id)[1] for each in results]
     errors = np.log([row.measured_s / row.before_s for row in timings])
+
+    def say(rows: Sequence[int], move: Move) -> device_module.OwnEvidence:
+        """Return what rows say of the work that they move."""
+        first = results[rows[0]]
+        low, high = (end**move.same for end in first.trust.band)
+        error = median_error([timings[i] for i in rows], before=True)
+        return _evidence(first.runtime, len(rows), error, (low, high), move.log_time + np.log(first.setup.slower))
+
+    result = results[0]
     move = find_move(errors.tolist(), result.trust.level)
-    count = text.count_noun(len(measured), "measurement")
-    low, high = (end**move.same for end in result.trust.band)
+    by, others_by = np.exp([move.log_time, move.others_time]).tolist()
+    count, every = text.count_noun(len(measured), "measurement"), range(len(measured))
     moved_before = next((each.others_slower for each in device.file.trust), 1.0)
-    band = device_module.OwnEvidence(
-        runtime=runtime_id, mode=result.runtime.mode, rows=len(measured), low=low, high=high, narrower=move.others,
-        work_class=result.work_class, median_error=median_error(timings, before=True),
-        slower=float(np.exp(move.log_time)) * result.setup.slower,
-        others_slower=float(np.exp(move.others_time)) * moved_before,
-    )  # fmt: skip
-    by, others_by = np.exp([move.log_time, move.others_time])
+    band = msgspec.structs.replace(
+        say(every, move), narrower=move.others, work_class=result.work_class, others_slower=others_by * moved_before
+    )
+    timed = dict[str, device_module.OwnEvidence]()
+    for name in dict.fromkeys(families):
+        rows = [i for i in every if families[i] == name]
+        timed[name] = say(rows, find_move(errors[rows].tolist(), result.trust.level, of_family=True))
     sentences = [
         f"{count}, predicted within {text.percent(rate_fit.LEAST)} from now on; other times with "
-        f"{result.runtime.name} follow by {text.percent(move.share)} of the difference, to {by:.3g}x; with other "
-        f"runtimes to {others_by:.3g}x",
+        f"{result.runtime.name} follow by {text.percent(move.share)} of the difference, to {by:.3g}x, its "
+        f"family further; with other runtimes to {others_by:.3g}x",
         f"bands of {result.work_class or 'such work'} are {text.percent(1 - move.same)} narrower, others "
         f"{text.percent(1 - move.others)}",
     ]
@@ -177,7 +181,7 @@ def _move_device(
         sentences[1] = "bands keep their width: the rows contradict what is known, and may be of something else"
     if abs(mean := float(np.mean(errors))) > CONTRADICTS:
         sentences.insert(0, f"the rows take {np.exp(mean):.2g}x of what is predicted: check batch, format and runtime")
-    spec = msgspec.structs.replace(device.file, trust=(band,), notes=(*device.file.notes, *sentences))
+    spec = msgspec.structs.replace(device.file, trust=(band,), timed=timed, notes=(*device.file.notes, *sentences))
     return _repeat_runs(spec, measured, result.runtime)
 
 
@@ -186,20 +190,14 @@ def _repeat_runs(
 ) -> tuple[Device, list[float]]:
     """Return the device on which each run takes as long again as it was timed, but for noise, and its predictions (s).
     Under a power limit, time does not grow as the time of kernels does, so it takes rounds."""
-    log_slower, noise = dict[str, float](), rate_fit.LEAST
+    log_slower, noise, within = dict[str, float](), rate_fit.LEAST, float(np.exp(rate_fit.LEAST))
     for _ in range(ROUNDS):
-        timed = {
-            run: device_module.OwnEvidence(
-                runtime=engine.id, mode=engine.mode, rows=1, median_error=noise, low=float(np.exp(-noise)),
-                high=float(np.exp(noise)), slower=float(np.exp(log)),
-            )
-            for run, log in log_slower.items()
-        }  # fmt: skip
-        device = device_catalog.device_in_mode(msgspec.structs.replace(spec, timed=timed))
+        runs = {run: _evidence(engine, 1, noise, (1.0 / within, within), log) for run, log in log_slower.items()}
+        device = device_catalog.device_in_mode(msgspec.structs.replace(spec, timed=spec.timed | runs))
         results = [predictions.estimate_row(msgspec.structs.replace(row, device=device)) for row in measured]
         points = [predictions.predict_row(msgspec.structs.replace(row, device=device))[0] for row in measured]
         for result, point in zip(results, points, strict=True):
-            run = result.scenario.name_run(result.workload, engine.id)
+            run, _ = result.scenario.name_run(result.workload, engine.id)
             log_slower[run] = float(np.log(result.setup.slower * point.measured / point.predicted))
     return device, [point.predicted for point in points]
 
@@ -279,14 +277,17 @@ def _band(rows: Sequence[TimingRow], engine: runtime.Runtime) -> device_module.O
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in rows])
     k = max(int((len(errors) + 1) * (1.0 - rate_fit.TARGET) / 2.0), 1)
     low, high = np.exp([min(errors[k - 1], -rate_fit.LEAST), max(errors[-k], rate_fit.LEAST)]).tolist()
+    return _evidence(engine, len(rows), median_error(rows), (low, high))
+
+
+def _evidence(
+    engine: runtime.Runtime, rows: int, error: float, band: tuple[float, float], log_slower: float = 0.0
+) -> device_module.OwnEvidence:
+    """Return what so many rows with an engine say of the work that takes this longer."""
     return device_module.OwnEvidence(
-        runtime=engine.id,
-        mode=engine.mode,
-        rows=len(rows),
-        median_error=median_error(rows),
-        low=low,
-        high=high,
-    )
+        runtime=engine.id, mode=engine.mode, rows=rows, median_error=error, low=band[0], high=band[1],
+        slower=float(np.exp(log_slower)),
+    )  # fmt: skip
 
 
 def median_error(rows: Sequence[TimingRow], before: bool = False) -> float:
@@ -308,16 +309,17 @@ class Move(msgspec.Struct, frozen=True):
     others: float
 
 
-def find_move(errors: Sequence[float], level: str) -> Move:
+def find_move(errors: Sequence[float], level: str, *, of_family: bool = False) -> Move:
     """Return what errors of rows (logarithms of measured over predicted) say of their chip, whose evidence is of a
-    `level`. Errors of chips and of rows are Gaussian; a few of both are far wider, so that a small error is mostly the
-    row's, and a contradiction mostly the chip's."""
+    `level`, or of their family of models on it. Errors of chips and of rows are Gaussian; a few of both are far wider,
+    so that a small error is mostly the row's, and a contradiction mostly the chip's."""
     known = {name: float(record["value"]) for name, record in file_access.shipped(SPREADS).items()}
     chip = known["chip" if level in ("measured", "siblings") else "unknown_chip"]
+    chip = float(np.hypot(chip, known["family"] * of_family))
     places = np.linspace(-FURTHEST, FURTHEST, PLACES)
-    weights = _density(places, chip, known["far_chip"], known["far"])
+    weights = _density(places, chip, known["far_chip"], known["far_chips"])
     for error in errors:
-        weights = weights * _density(error - places, known["row"], known["far_row"], known["far"])
+        weights = weights * _density(error - places, known["row"], known["far_row"], known["far_rows"])
     weights /= weights.sum()
     log_time = float(weights @ places)
     spread = float(np.sqrt(weights @ np.square(places - log_time)))

@@ -159,6 +159,15 @@ def test_one_row_is_predicted_as_measured_and_moves_all_figures_of_its_chip(own_
         assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
 
 
+def test_a_row_moves_its_family_of_models_further_than_others(own_folder: Path) -> None:
+    names, scenario = ("resnet50", "resnet101", "vgg16"), Scenario(8, "fp16", "tensorrt")
+    before = {name: estimate(store.ready(name), load_device("l40s"), scenario).latency_s for name in names}
+    document("calibrate", "l40s", f"{before['resnet50'] * 1.3e3} ms resnet50 batch 8 fp16 tensorrt")
+    mine = load_device("my_l40s", (own_folder,))
+    run, kin, other = (estimate(store.ready(name), mine, scenario).latency_s / s for name, s in before.items())
+    assert 1.0 < other < kin - 0.05 < kin < run
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
