@@ -197,6 +197,17 @@ def work_word(result: Estimate) -> str:
     return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")
 
 
+def course_words(held: Sequence[tuple[str, float]]) -> str:
+    """Write the bytes that kernels of training hold: `over time: forward 224 MB to 3.06 GB, at most 3.06 GB; ..`."""
+    phases: dict[str, list[float]] = {}
+    for kernel, size in held:
+        phases.setdefault(kernel.partition(".")[0], []).append(size)
+    ends = (
+        (name, [quantity(size, "byte") for size in (each[0], each[-1], max(each))]) for name, each in phases.items()
+    )
+    return "over time: " + "; ".join(f"{name} {first} to {last}, at most {most}" for name, (first, last, most) in ends)
+
+
 # --- evidence ---------------------------------------------------------------------------------------------
 
 # The words for each level of evidence: here for a table, below for a sentence.

@@ -95,6 +95,7 @@ class Rows(msgspec.Struct, frozen=True):
             _lines(self.notes, document, state),
             self.first,
         )
+        table = tables.name_work(table, "sample") if ":train" in state.model else table
         return table if self.digest is None else tables.summarize(table, self.digest)
 
     def items(self, document: Any) -> Iterable[Any]:

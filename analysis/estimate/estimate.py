@@ -6,7 +6,7 @@ totals of its part. A single estimate is a bundle of one.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.model.ir.workload import Coverage, Floats, Workload, check_batch, coverage
+from analysis.model.request_bounds import BATCH
 from analysis.model.training.step import as_run
 from hardware import precision
 from hardware.architecture_facts import Event
@@ -440,6 +441,16 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return usual_joins(self.workload, self.setup.joins)
 
     @property
+    def most_batch(self) -> int | None:
+        """The largest batch of a training step that fits; None for other work."""
+        if (step := self.workload.training) is None:
+            return None
+        parts: int = step.settings.parts
+        how = self.plan.widths, self.joins, block_channels(self.device, self.execution)
+        sizes, room = range(parts, BATCH + 1, parts), self.device.memory_bytes
+        return parts * bisect_right(sizes, room, key=lambda n: peak_memory(self.workload, n, *how).peak_bytes)
+
+    @property
     def power_limit_w(self) -> float:
         """The power limit of all devices that run the model, together."""
         return self.device.power_limit_w * self.workload.devices
@@ -633,13 +644,14 @@ def _estimate_mixed(
     run, demand = mixed_formats.mix([one.run for one in each], [one.demand for one in each], chosen)
     stored = [one.demand.moved_bytes[READ_WEIGHT] for one in each]
     less_bytes = float((stored[0] - np.choose(chosen, stored)).sum())
+    less = {name: getattr(first.memory, name) - less_bytes for name in ("peak_bytes", "weight_bytes")}
     macs = np.bincount(chosen, demand.macs, len(formats))
     return msgspec.structs.replace(
         first,
         scenario=msgspec.structs.replace(base, batch=batch),
         demand=demand,
         run=run,
-        memory=first.memory.less_weights(less_bytes),
+        memory=msgspec.structs.replace(first.memory, **less),
         **_totals_of_run(totals(run, demand.per_kernel(run.energy_j), [demand.n_kernels]), 0, batch, first.trust),
         precision_run=each[int(macs.argmax())].precision_run,
         formats=tuple(each[place].format_name for place in chosen.tolist()),
@@ -673,11 +685,7 @@ def _at_batches(
 def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: float) -> tuple[int, Memory]:
     """Return the number of waves in which a batch of requests runs (1 for other work), and the peak memory of one wave.
     A server holds back requests that do not fit. If not even one fits, there is one wave."""
-
-    def peak(size: int) -> Memory:
-        """Return the memory of a batch of this size."""
-        return peak_memory(workload, size, setup.plan.widths, joins, block)
-
+    peak = partial(peak_memory, workload, widths=setup.plan.widths, execution=joins, block=block)
     memory, capacity = peak(batch), setup.device.memory_bytes
     if "output" not in workload.defaults or memory.peak_bytes <= capacity or peak(1).peak_bytes > capacity:
         return 1, memory

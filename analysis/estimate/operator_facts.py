@@ -410,8 +410,9 @@ def _number(workload: Workload, groups: list[list[int]]) -> Partition:
         head = group[0]  # a contraction joins no group
         ids.append(ops.path[head])
         kinds.append("+".join(ops.kind[j] for j in group))
+        module = f"{ops.path[head].rpartition('.')[0]}."
         for j in group:
-            operator_ids[j] = f"{ops.path[head]}/{_leaf(ops.path[j], ops.path[head])}"
+            operator_ids[j] = f"{ops.path[head]}/{ops.path[j].removeprefix(module)}"
         if len({operator_ids[j] for j in group}) < len(group):
             for j in group:
                 operator_ids[j] = f"{ops.path[head]}/{ops.path[j]}"
@@ -423,12 +424,6 @@ def _number(workload: Workload, groups: list[list[int]]) -> Partition:
         tuple(operator_ids),
         tuple(kinds),
     )
-
-
-def _leaf(path: str, head: str) -> str:
-    """Return the name of an operator under its subgraph: the part of its path that differs from the head's module."""
-    parent = head.rpartition(".")[0]
-    return path[len(parent) + 1 :] if parent and path.startswith(parent + ".") else path
 
 
 def op_classes(workload: Workload) -> Places:

@@ -100,11 +100,6 @@ class Memory(msgspec.Struct, frozen=True):
     timeline: Floats
     workspace: Floats
 
-    def less_weights(self, saved_bytes: float) -> "Memory":
-        """Return the memory with so many bytes of weights less."""
-        less = {name: getattr(self, name) - saved_bytes for name in ("peak_bytes", "weight_bytes")}
-        return msgspec.structs.replace(self, **less)
-
     def largest_batch(self, batch: int, room: float) -> int:
         """Return how many inferences fit into `room` bytes, with this memory of a batch: weights stay, the rest of the
         peak (caches, activations) grows with the batch."""
@@ -207,9 +202,6 @@ def _last_needed_kernel(
 
 def storage_roots(storage: Ints) -> list[int]:
     """Return the tensor that owns each tensor's memory: an in-place result may overwrite an in-place result."""
-    root: list[int] = storage.tolist()
-    for t, base in enumerate(root):
-        while root[base] != base:
-            base = root[base]
-        root[t] = base
-    return root
+    while not np.array_equal(storage, storage[storage]):
+        storage = storage[storage]
+    return storage.tolist()  # type: ignore[no-any-return]

@@ -80,13 +80,12 @@ COST_COLUMNS = columns(
     Cost, "total_usd band pays_for electricity_usd hire_usd purchase_usd carbon_kg kwh time lifetime", _RANGE,
     carbon_kg=1, electricity_usd=2, hire_usd=2, purchase_usd=2,
 )  # fmt: skip
-_BRIEF_COST = ("total_usd", "band", "pays_for", "electricity_usd", "carbon_kg")
-_BRIEF_TRAINING = ("total_usd", "band", "pays_for", "kwh", "time")
 
 
 def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
     """Return the columns of costs, whose rows are the devices of a comparison."""
-    brief = _BRIEF_TRAINING if bill.counted.startswith("training") else _BRIEF_COST
+    more = ("kwh", "time") if bill.counted.startswith("training") else ("electricity_usd", "carbon_kg")
+    brief = ("total_usd", "band", "pays_for", *more)
     chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in brief)
     read = {column.key: cell_reader(column) for column in chosen}
     return tuple(replace(one, of=lambda row, key=one.key: read[key](bill.rows[row.run.key])) for one in chosen)
@@ -254,11 +253,11 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
         return _view(state, level, on_paper, **costs)
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     if bill is not None:
-        # Devices that run the model first, then those with a price, then the cheapest.
+        # Devices that run the model first, then those with a price, then the cheapest; ranks are of another metric.
         paid = [(bill.rows[row.run.key], row) for row in device_rows.device_rows(state, state.baseline)]
         paid.sort(key=lambda pair: (not pair[1].run.can_win, pair[0].pays_for == ELECTRICITY_ONLY, pair[0].total_usd))
         devices = [row for _, row in paid]
-        table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
+        table = by_device(state, devices, (*_brief_columns(devices)[:3:2], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per {unit_of(bill.counted)}"), bill)
     table = pane_table(state, state.devices)
     return _page(state, on_paper, replace(table, title="Devices", footer=(*table.footer, MORE)))
@@ -268,7 +267,7 @@ def _page(
     state: State, on_paper: bool, view: plain.Table | plain.Text, bill: Bill | None = None, is_whole: bool = False
 ) -> plain.Page:
     """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
-    answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
+    answer_lines = (*([bill.cheapest] if bill is not None else []), *answer(state, asks_for_paper(state, on_paper)))
     parts = (*([plain.Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
     return plain.Page(
         "compare",

@@ -3,14 +3,11 @@
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
-from analysis.wording import work_word
 from hardware import precision as formats
 from hardware.base.text import count_noun, quantity
 from hardware.device import change_words
@@ -56,15 +53,6 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
     settings = settings or f"{_work_words(state)}, {formats.short(state.precision)}"
     return f"{settings}, {runtime or state.execution}{layout}"
-
-
-def name_work(table: plain.Table, result: Estimate) -> plain.Table:
-    """Return the table with heads that name what the energy is counted per: `Energy/request J`."""
-    word = {"inference": "inf"}.get(work_word(result), work_word(result))
-    columns = (
-        msgspec.structs.replace(column, title=column.title.replace("/inf", f"/{word}")) for column in table.columns
-    )
-    return table if word == "inf" else msgspec.structs.replace(table, columns=tuple(columns))
 
 
 def length_words(state: State) -> str:

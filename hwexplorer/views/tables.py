@@ -4,6 +4,7 @@ brief: alike rows merged, the largest first, the other rows counted.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import compress
 from math import prod
 from operator import attrgetter
@@ -186,3 +187,11 @@ def list_by_kind(table: plain.Table, hint: str, most: int = 0) -> plain.Text:
         rest = f", {len(members) - len(listing)} more" if len(listing) < len(members) else ""
         lines.append(f"{kind} ({len(members)}): {', '.join(listing)}{rest}")
     return plain.Text(table.name, table.title, (("", (*lines, hint, *table.notes)),))
+
+
+def name_work(table: plain.Table, word: str) -> plain.Table:
+    """Return the table with a title and heads that name what is counted, a word for it: `Energy/request J`."""
+    names = {"/inf": f"/{word}", "Inf/s": f"{word.capitalize()}s/s", "per inference": f"per {word}"}
+    rename = partial(re.sub, "|".join(names), lambda found: names[found[0]])
+    columns = tuple(msgspec.structs.replace(column, title=rename(column.title)) for column in table.columns)
+    return table if word == "inference" else msgspec.structs.replace(table, title=rename(table.title), columns=columns)

@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Floats, Ints
-from analysis.wording import SAME, describe_change
+from analysis.wording import SAME, describe_change, work_word
 from hardware.base import plugins
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import count_noun, quantity
@@ -26,8 +26,9 @@ from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views import plain
-from hwexplorer.views.captions import name_work, place_in_words
+from hwexplorer.views.captions import place_in_words
 from hwexplorer.views.device_rows import rank_devices
+from hwexplorer.views.tables import name_work
 
 RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
 TERMS = {"": "", **plain.CAUSE_NAMES}
@@ -194,7 +195,8 @@ def tree(state: State) -> plain.Table:
         )
     notes = tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
     footer = engine.outcome(state).notes
-    return name_work(plain.Table("tree", _title(state, result), columns, tuple(rows), footer, notes), result)
+    table = plain.Table("tree", _title(state, result), columns, tuple(rows), footer, notes)
+    return name_work(table, work_word(result))
 
 
 def _columns(state: State, result: Estimate, by_key: dict[str, Sequence[Cell]]) -> tuple[Column, ...]:

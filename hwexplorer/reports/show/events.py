@@ -11,6 +11,7 @@ from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.wording import work_word
 from hardware.base.errors import RequestError
 from hardware.base.records import group_by, memoize
 from hardware.base.text import percent
@@ -18,7 +19,7 @@ from hwexplorer import declare, engine
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views import captions, plain
-from hwexplorer.views.tables import rows
+from hwexplorer.views.tables import name_work, rows
 
 FOLD = 1.0  # share in % below which brief text merges the events of a family
 
@@ -183,7 +184,8 @@ def view(state: State, *left_out: str) -> plain.Table:
     rates = (f"{names.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in named.items())
     table_rows = rows(columns, families, key=_key, kind="component", children=lambda group: group.events)
     place_in_words = captions.place_in_words(state)
-    return captions.name_work(plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),)), result)
+    table = plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),))
+    return name_work(table, work_word(result))
 
 
 def _columns_of_pin(energies: dict[str, float]) -> tuple[Column, Column]:

@@ -6,12 +6,12 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis import document
+from analysis import document, wording
 from analysis.estimate import alternatives, operator_facts, peak_memory
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats
+from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats
 from analysis.model.training.step import saved_tensors, weight_gradients
 from hardware import precision
 from hardware.base.text import quantity
@@ -71,16 +71,17 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     precision_run: Annotated[str, document.column("Runs as", key="runs", keep=2)]
     peak_bytes: Annotated[float, document.column("Peak", "byte")]
     saved_bytes: Annotated[float, document.column("Saved", "byte")]
-    latency_s: float
+    most_batch: Annotated[int | None, document.column("Largest batch", "count", keep=1)]
+    latency_s: Annotated[float, document.column("Latency", "s", keep=1)]
     latency_ratio: float
-    energy_j: float
+    energy_j: Annotated[float, document.column("Energy", "J", keep=1, help="of the batch")]
     energy_ratio: float
 
 
 class MemoryReport(Head, frozen=True, kw_only=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
     comes from, '' if no rule is known: then it counts as 0. `cache_bytes` of the activations are the key-value
-    cache of a language model."""
+    cache of a language model. Batches of training up to `most_batch` fit."""
 
     peak_bytes: float
     weight_bytes: float
@@ -90,6 +91,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     workspace_rule: str
     device_bytes: float
     fits: bool
+    most_batch: int | None
     roles: tuple[TensorRole, ...]
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
@@ -195,11 +197,10 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     live = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     values = live[np.argsort(-size[live], kind="stable")]
     tensor = lives.tensor[values]
-    sources = zip((tensors.role[tensor] == INPUT).tolist(), tensors.producer[tensor].tolist(), strict=True)
     return document.records(
         LiveValue,
         name=[tensors.name[t] for t in tensor],
-        made_by=["input" if is_input else workload.operators.path[p] if p >= 0 else "" for is_input, p in sources],
+        made_by=[workload.operators.path[p] if p >= 0 else "input" for p in tensors.producer[tensor].tolist()],
         bytes=size[values],
         fraction=size[values] / (float(size[live].sum()) or 1.0),
     )
@@ -208,8 +209,7 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     memory, demand = result.memory, result.demand
     needs = demand.per_kernel(demand.per_op(demand.transfers.size_bytes))  # operands and results of each kernel
-    levels = (*result.device.levels, ("device memory", result.device.memory_bytes))  # from the units outward
-    names, sizes = zip(*levels, strict=True)
+    names, sizes = zip(*result.device.levels, ("device memory", result.device.memory_bytes), strict=True)
     capacity = np.array(sizes)
     return document.records(
         MemoryLevel,
@@ -238,9 +238,10 @@ def _savings(result: Estimate) -> Iterator[Saving]:
 
 
 SAVINGS = (
-    *document.columns(Saving, "change peak saved"),
-    document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
-    document.Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
+    *document.columns(Saving, "change peak saved most_batch latency"),
+    document.Column("slower", "Δ latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
+    *document.columns(Saving, "energy"),
+    document.Column("dearer", "Δ energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
     *document.columns(Saving, "runs"),
 )
 
@@ -249,7 +250,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
-    is_step = engine.result(state).workload.kind == "training"
+    is_step, most = engine.result(state).workload.kind == "training", report.most_batch
     kept, live = ("parameters and optimizer", "gradients, activations") if is_step else ("weights", "activations")
     unknown = peak_memory.NO_RULE + peak_memory.ADVISED * (engine.result(state).device.vendor == "NVIDIA")
     return (
@@ -257,7 +258,8 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"{live} {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
-        f"({report.device_bytes / 2**30:.3g} GiB)",
+        f"({report.device_bytes / 2**30:.3g} GiB){f'; batches up to {most:,} do' if most else ''}",
+        *([wording.course_words([(m.kernel, m.total_bytes) for m in report.timeline])] if is_step else ()),
         f"workspace: {report.workspace_rule or unknown}",
     )
 
@@ -280,7 +282,8 @@ VERB = declare.Report(
             },
         ),
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
-        declare.Rows("savings", "What would save some, and its cost", SAVINGS),
+        declare.Rows("savings", "What would save some, and its cost", SAVINGS,
+                     of=lambda report: [saving for saving in report.savings if saving.saved_bytes > 0.0]),
         declare.Rows("timeline", "Over the execution order",
                      document.columns(Moment, "kernel bar total activations workspace"),
                      without=lambda report: () if report.workspace_rule else ("workspace",)),
