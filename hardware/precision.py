@@ -104,8 +104,10 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return weights.unpacked or activations.unit or activations.name
 
     def suits(self, work: str) -> bool:
-        """Return True if the precision is customary for a kind of work: only language models use formats by role."""
-        return self.is_uniform or work == "language"
+        """Return True if the precision is customary for a kind of work: only language models use formats by role, and
+        training floats."""
+        is_float = FORMATS[self.weights].kind == "float"
+        return is_float and self.is_uniform if work == "training" else self.is_uniform or work == "language"
 
     @property
     def widths(self) -> Widths:

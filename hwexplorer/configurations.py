@@ -7,7 +7,7 @@ from analysis.explore.grid import BATCHES, Axes
 from analysis.model.ir.workload import batches_of
 from hardware.device import Device, power_caps
 from hardware.device_catalog import catalogue_devices as all_devices
-from hardware.precision import SWEEP
+from hardware.precision import SWEEP, parse
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, whole_list
 from hwexplorer.settings import BATCH_MAX
@@ -63,17 +63,19 @@ def _modes(name: str) -> list[str]:
 def axes_of(
     state: State,
     batches: tuple[int, ...] | None,
-    precisions: tuple[str, ...],
+    precisions: tuple[str, ...] | None,
     power_modes: bool,
     caps: bool = False,
     sizes: tuple[int, ...] = (),
 ) -> Axes:
-    """Return the axes of a grid around a state: its model (at several image sizes) and its devices."""
+    """Return the axes of a grid around a state: its model (at several image sizes) and its devices, by default at usual
+    batches, or that of a training step, and all precisions that suit the model."""
     states = [replace(state, image_size=size) for size in sizes] or [state]
     workloads = tuple(map(engine.workload, states))
     chips = tuple(engine.device(key) for key in devices(state.devices, power_modes, caps))
-    return Axes(workloads, chips, tuple(batches or batches_of(workloads[0], BATCHES)), precisions,
-                engine.scenario(state))  # fmt: skip
+    stated = (state.batch,) if workloads[0].training and state.batch > 1 else batches_of(workloads[0], BATCHES)
+    suiting = tuple(name for name in SWEEP if parse(name).suits(workloads[0].work))
+    return Axes(workloads, chips, tuple(batches or stated), precisions or suiting, engine.scenario(state))
 
 
 def draws_its_cap(result: Estimate) -> bool:

@@ -507,8 +507,10 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def supported(self) -> bool:
-        """False if software is known to run other kinds of work on the device, but not this kind."""
-        return self.runtime.fits(self.device, self.workload.work) or not is_unsupported(self.device, self.workload.work)
+        """False if software is known to run other kinds of work on the device, but not this kind; training in integers
+        has none."""
+        runs = self.runtime.fits(self.device, self.workload.work) or not is_unsupported(self.device, self.workload.work)
+        return runs and (self.workload.training is None or precision.parse(self.precision_run).suits("training"))
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -10,7 +10,6 @@ from analysis.explore.outcome import Constraint
 from analysis.wording import describe_evidence
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity
-from hardware.precision import SWEEP
 from hwexplorer import configurations, declare, engine
 from hwexplorer.options import LOAD_LIMITS, choice, name_list, option, whole
 from hwexplorer.reports._under_load import under_load
@@ -63,7 +62,7 @@ def _document(
         raise RequestError(f"search needs a limit ({', '.join(limit_flags())}) or --front; compare --cost ranks costs")
     points = list[grid.Point]()
     for member in _states(state, models):
-        axes = configurations.axes_of(member, batches, precisions or SWEEP, power_modes, caps)
+        axes = configurations.axes_of(member, batches, precisions, power_modes, caps)
         points += sorted(grid.evaluate(axes, tick, keeps=configurations.draws_its_cap), key=lambda point: point.batch)
     return constrained_search.find_within(
         grid.Points(points), limits, order, (*FRONT, *("accuracy",) * bool(models)) if front else ()

@@ -191,7 +191,8 @@ def list_by_kind(table: plain.Table, hint: str, most: int = 0) -> plain.Text:
 
 def name_work(table: plain.Table, word: str) -> plain.Table:
     """Return the table with a title and heads that name what is counted, a word for it: `Energy/request J`."""
-    names = {"/inf": f"/{word}", "Inf/s": f"{word.capitalize()}s/s", "per inference": f"per {word}"}
+    names = {"/inf": f"/{word}", "Inf/s": f"{word.capitalize()}s/s", "per inference": f"per {word}",
+             "Inferences": f"{word.capitalize()}s"}  # fmt: skip
     rename = partial(re.sub, "|".join(names), lambda found: names[found[0]])
     columns = tuple(msgspec.structs.replace(column, title=rename(column.title)) for column in table.columns)
     return table if word == "inference" else msgspec.structs.replace(table, title=rename(table.title), columns=columns)

@@ -38,7 +38,7 @@ def test_a_group_costs_what_all_its_devices_do() -> None:
 
 def test_rows_of_a_training_are_sorted_by_its_cost_and_apart_by_the_number_of_devices() -> None:
     text = hwexplorer("compare", "resnet50:train,batch=256", "--on", "l40s,h100_sxm,h100_sxm*8", "--cost").out
-    rows = re.findall(r"^(\S+) +\d+(?:st|nd|rd|th) +[\d.]+ +([\d.]+)", text, re.M)
+    rows = re.findall(r"^(\S+) +[\d.]+ +([\d.]+)", text, re.M)
     assert {name for name, _ in rows} == {"l40s", "h100_sxm", "h100_sxm*8"}
     assert [float(usd) for _, usd in rows] == sorted(float(usd) for _, usd in rows)
     assert float(dict(rows)["h100_sxm*8"]) > 2 * float(dict(rows)["h100_sxm"])  # small shares wait for the host
