@@ -26,7 +26,7 @@ from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows, plain, tree_view
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.tables import cell_reader, keep_columns
+from hwexplorer.views.tables import cell_reader, keep_columns, name_work
 from hwexplorer.views.tables import rows as make_rows
 
 _Price = tuple[str, float]
@@ -242,6 +242,7 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     footer = comparison.insights([row.run for row in devices], devices[0].reference)
     footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
     table = by_device(state, device_rows.sort_rows(devices, state), columns)
+    table = name_work(table, "sample") if ":train" in state.model else table
     table = replace(table, title="Devices", footer=footer, notes=_deviation_notes([row.run for row in devices]))
     return _page(state, on_paper, table, bill, is_whole=True)
 

@@ -180,6 +180,7 @@ def test_weights_stay_in_fp32_beside_values_of_16_bits() -> None:
     [
         ("resnet50:train,optimizer=adam", "adamw"),
         ("resnet50:train,optimizr=adamw", "did you mean optimizer"),
+        ("resnet50:train,opt=adamw", "in training has no option 'opt'"),
         ("resnet50:train,zero=4", "zero"),
         ("llama3_8b:decode,train", "no other phase"),
         ("resnet50:trains", "nothing but train"),

@@ -186,7 +186,7 @@ def spec(name: str, options: str | None = None) -> Spec:
         return Spec(name, "block", tuple(_parameters(name, options or "").items()))
     if options is not None:
         lengths = "building blocks take sizes there, language models a phase: llama3_8b:decode"
-        raise ModelSpecError(f"{name} takes nothing but train after ':' ({lengths})")
+        raise ModelSpecError(f"{name} takes nothing but train after ':', not {options[:40]!r} ({lengths})")
     info = table()[name]
     return Spec(name, info.family, image_size=info.image_size)
 

@@ -69,6 +69,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 _PLAIN = Training()
 OPTIONS = tuple(name for name in Training.__struct_fields__ if name != "devices")
+_STARTS = tuple({option[:size] for option in OPTIONS for size in range(3, len(option) + 1)})
 _ALIKE = 0.82  # similarity of a misspelt option; the options of models are less similar
 _WHOLE = {"accumulate": (1, 4096), "lora": (1, 4096), "zero": (0, 3), "epochs": (1, 10**6), "samples": (1, 10**12)}
 
@@ -121,7 +122,7 @@ def split(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     words = [word.strip() for word in f"{found['before'] or ''}{found['after'] or ''}".split(",") if word.strip()]
-    own = [word for word in words if get_close_matches(word.partition("=")[0].strip().lower(), OPTIONS, 1, _ALIKE)]
+    own = [word for word in words if get_close_matches(word.partition("=")[0].strip().lower(), _STARTS, 1, _ALIKE)]
     rest = [word for word in words if word not in own]
     return ":".join([found["model"], *[",".join(rest)] * bool(rest)]), ",".join(own)
 
@@ -134,8 +135,7 @@ def split_batch(text: str) -> tuple[str, int | None]:
 
 def read(model: str, words: str) -> Training:
     """Return the settings that words such as `optimizer=adamw,zero=3` state. Raises ModelSpecError."""
-    given: dict[str, Any] = {}
-    table = file_access.shipped(PATH)
+    given, table = dict[str, Any](), file_access.shipped(PATH)
     choices = {
         "optimizer": tuple(table["optimizers"]),
         "update": tuple(table["updates"]),
