@@ -241,8 +241,7 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     footer = comparison.insights([row.run for row in devices], devices[0].reference)
     footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
-    table = by_device(state, device_rows.sort_rows(devices, state), columns)
-    table = name_work(table, "sample") if ":train" in state.model else table
+    table = name_work(by_device(state, device_rows.sort_rows(devices, state), columns), engine.outcome(state).work)
     table = replace(table, title="Devices", footer=footer, notes=_deviation_notes([row.run for row in devices]))
     return _page(state, on_paper, table, bill, is_whole=True)
 

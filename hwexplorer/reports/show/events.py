@@ -183,8 +183,7 @@ def view(state: State, *left_out: str) -> plain.Table:
     named = {"overhead": report.overhead_j / (report.total_j or 1.0), **report.rates}
     rates = (f"{names.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in named.items())
     table_rows = rows(columns, families, key=_key, kind="component", children=lambda group: group.events)
-    place_in_words = captions.place_in_words(state)
-    table = plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),))
+    table = plain.Table("events", captions.place_in_words(state), columns, table_rows, (", ".join(rates),))
     return name_work(table, work_word(result))
 
 

@@ -226,23 +226,23 @@ def _savings(result: Estimate) -> Iterator[Saving]:
     present = precision.parse(result.scenario.precision).widths.weights
     formats = alternatives.precisions(result, lambda other: other.widths.weights < present)
     for other in (*alternatives.training_settings(result), *formats):
-        yield document.record(
-            Saving,
-            other.result.memory,
-            other.result,
-            change=other.change.removeprefix("precision "),
-            saved_bytes=result.memory.peak_bytes - other.result.memory.peak_bytes,
-            latency_ratio=other.result.latency_s / (result.latency_s or 1.0),
-            energy_ratio=other.result.energy_j / (result.energy_j or 1.0),
-        )
+        if other.result.memory.peak_bytes < result.memory.peak_bytes:
+            yield document.record(
+                Saving,
+                other.result.memory,
+                other.result,
+                change=other.change.removeprefix("precision "),
+                saved_bytes=result.memory.peak_bytes - other.result.memory.peak_bytes,
+                latency_ratio=other.result.latency_s / (result.latency_s or 1.0),
+                energy_ratio=other.result.energy_j / (result.energy_j or 1.0),
+            )
 
 
 SAVINGS = (
-    *document.columns(Saving, "change peak saved most_batch latency"),
+    *document.columns(Saving, "change peak saved most_batch runs latency"),
     document.Column("slower", "Δ latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
     *document.columns(Saving, "energy"),
     document.Column("dearer", "Δ energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
-    *document.columns(Saving, "runs"),
 )
 
 
@@ -255,8 +255,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     unknown = peak_memory.NO_RULE + peak_memory.ADVISED * (engine.result(state).device.vendor == "NVIDIA")
     return (
         f"peak {quantity(report.peak_bytes, 'byte')} = {kept} {quantity(report.weight_bytes, 'byte')} + {cache}"
-        f"{live} {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
-        f"{report.peak_kernel}",
+        f"{live} {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in {report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB){f'; batches up to {most:,} do' if most else ''}",
         *([wording.course_words([(m.kernel, m.total_bytes) for m in report.timeline])] if is_step else ()),
@@ -283,7 +282,7 @@ VERB = declare.Report(
         ),
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
         declare.Rows("savings", "What would save some, and its cost", SAVINGS,
-                     of=lambda report: [saving for saving in report.savings if saving.saved_bytes > 0.0]),
+                     without=lambda report: ("most_batch",) * (report.most_batch is None)),
         declare.Rows("timeline", "Over the execution order",
                      document.columns(Moment, "kernel bar total activations workspace"),
                      without=lambda report: () if report.workspace_rule else ("workspace",)),
