@@ -578,6 +578,7 @@ def compare_missions(answers: Sequence[tuple[str, Sequence[ModuleAnswer], str]])
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
     device = f"{best.device} ({', '.join(dict.fromkeys(task.precision_run for task in best.tasks))})"
     watts, odds = quantity(best.power_w, "W"), describe_odds(best.odds)
+    odds += ", from data sheets alone" * (best.evidence == "engineering")
     if tried == 1:
         return f"{'Possible' if possible else 'Impossible'} on {device}, {watts}, {odds}: {best.why}"
     if possible:
