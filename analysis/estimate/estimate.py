@@ -15,6 +15,7 @@ import numpy as np
 
 from analysis.estimate import mixed_formats
 from analysis.estimate.kernels import demand, equal_kernels, usual_joins
+from analysis.estimate.metrics import Rates, rates
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
@@ -55,30 +56,6 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     utilization: Floats
     bound: tuple[str, ...]
     bound_s: Floats
-
-
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures that follow from the batch, latency and energy of an estimate. The energy-delay product is of one
-    inference: its energy times the latency of the batch that it waits for."""
-
-    latency_s_per_inference: float
-    energy_j_per_inference: float
-    edp_js: float
-    throughput_per_s: float
-    average_power_w: float
-
-
-def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
-    """Return the rates of a whole batch; throughput and power are 0 without latency. The next batch may enter
-    `pipelined_s` before this one has left, so inferences can follow each other sooner than one takes."""
-    follows_s = latency_s - pipelined_s
-    return Rates(
-        latency_s_per_inference=latency_s / batch,
-        energy_j_per_inference=energy_j / batch,
-        edp_js=energy_j / batch * latency_s,
-        throughput_per_s=batch / follows_s if follows_s else 0.0,
-        average_power_w=energy_j / latency_s if latency_s else 0.0,
-    )
 
 
 def totals(run: Execution | KernelRuns, energy_j: Floats, ends: Sequence[int], times: Floats | float = 1.0) -> Totals:
@@ -594,7 +571,26 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     for place in range(0, len(batches), at_once):
         first = base if batches[place] == base.batch else msgspec.structs.replace(base, batch=batches[place])
         setup = first.setup_on(device, workload)
-        yield from _estimate_on(setup, workload, base, tuple(batches[place : place + at_once]))
+        for made in _estimate_on(setup, workload, base, tuple(batches[place : place + at_once])):
+            yield _with_topologies(made, setup, base)
+
+
+def _with_topologies(made: Estimate, setup: Setup, base: Scenario) -> Estimate:
+    """Return the estimate of devices that exchange over PCIe, if nothing states at which rate, with a band that holds
+    its time behind one switch and below two sockets: what either would take is estimated too."""
+    parallel, own, constants = made.workload.parallel, made.device.link_bandwidth, made.device.arch.constants
+    if parallel is None or parallel.link_bytes_per_s or own > constants.pair_link_bandwidth:
+        return made
+    reached, fast, slow = made.device.arch.data.assumptions["pair_blocks_reached"], *made.trust.band
+    for end in (reached.low, reached.high):
+        speed = min(own * end / reached.value, constants.pair_link_bandwidth)
+        stated = msgspec.structs.replace(parallel, link_bytes_per_s=speed)
+        linked = msgspec.structs.replace(made.workload, parallel=stated)
+        (other,) = _estimate_on(setup, linked, base, (made.scenario.batch,))
+        share = other.latency_s / made.latency_s
+        fast, slow = min(fast, made.trust.band[0] * share), max(slow, made.trust.band[1] * share)
+    trust = msgspec.structs.replace(made.trust, band=(fast, slow))
+    return msgspec.structs.replace(made, trust=trust, latency_band_s=(made.latency_s * fast, made.latency_s * slow))
 
 
 def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:

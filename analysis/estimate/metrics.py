@@ -1,4 +1,4 @@
-"""Metrics: one name per figure, with its key in a record, its unit, and which direction is better.
+"""Metrics: one name per figure, with its key in a record, its unit, and which direction is better. Rates of a batch.
 
 States and settings name metrics, so this module needs no estimate.
 """
@@ -9,6 +9,30 @@ from typing import Any
 import msgspec
 
 from hardware.base.text import Unit
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures that follow from the batch, latency and energy of an estimate. The energy-delay product is of one
+    inference: its energy times the latency of the batch that it waits for."""
+
+    latency_s_per_inference: float
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    average_power_w: float
+
+
+def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
+    """Return the rates of a whole batch; throughput and power are 0 without latency. The next batch may enter
+    `pipelined_s` before this one has left, so inferences can follow each other sooner than one takes."""
+    follows_s = latency_s - pipelined_s
+    return Rates(
+        latency_s_per_inference=latency_s / batch,
+        energy_j_per_inference=energy_j / batch,
+        edp_js=energy_j / batch * latency_s,
+        throughput_per_s=batch / follows_s if follows_s else 0.0,
+        average_power_w=energy_j / latency_s if latency_s else 0.0,
+    )
 
 
 class Metric(msgspec.Struct, frozen=True):

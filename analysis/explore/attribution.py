@@ -18,8 +18,8 @@ from analysis.estimate.causes import (
     family_energy,
     static_power_w,
 )
-from analysis.estimate.estimate import Estimate, estimate, rates, ratio
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.estimate import Estimate, estimate, ratio
+from analysis.estimate.metrics import ADDITIVE, METRICS, rates
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
 from analysis.wording import CHANGES, describe_change, formats_differ, short_name

@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Bundle, Evaluation, evaluate_in_parts, make_bundle, rates
+from analysis.estimate.estimate import Bundle, Evaluation, evaluate_in_parts, make_bundle
 from analysis.estimate.kernels import usual_joins
+from analysis.estimate.metrics import rates
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.explore.grid import TOGETHER, check_axes

@@ -265,3 +265,13 @@ def test_a_longer_time_adds_its_static_energy_to_the_band_as_one_more_group() ->
     ):
         added = (result.energy_band_j[side] - result.energy_j) ** 2 - (timed.energy_band_j[side] - result.energy_j) ** 2
         assert added == pytest.approx((static_w * away) ** 2, rel=1e-6)
+
+
+def test_links_over_pcie_that_nobody_states_widen_the_band_to_the_slowest_host() -> None:
+    own = grid.device("l40s").link_bandwidth / 1e9
+    links = ("", f",link={own}", f",link={own * 0.35 / 0.65:.9g}")
+    open_, stated, two_sockets = (grid.run(f"llama3_8b:prefill,tp=4{link}", "l40s", 1, "bf16") for link in links)
+    (fast, slow), usual = open_.latency_band_s, stated.latency_band_s
+    assert slow / usual[1] == pytest.approx(two_sockets.latency_s / stated.latency_s, rel=1e-6)
+    assert slow > 1.5 * usual[1]
+    assert fast < usual[0]
