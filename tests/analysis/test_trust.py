@@ -154,7 +154,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("resnet50", "mi300x", 1, "fp16", "auto", "siblings", "vision and encoders, AMD GPU"),
         ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "measured", "decode, CPU"),
         ("llama3_8b:decode", "ryzen9_5950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
-        ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, TensorRT"),
+        ("bert_large", "a30", 8, "int8", "tensorrt_plugins", "measured", "encoder, TensorRT"),
         ("bert_large", "a30", 8, "int8", "unknown", "engineering", "encoder, TensorRT"),
     ],
 )
