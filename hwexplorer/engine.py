@@ -500,8 +500,7 @@ def _stamp(reference: model_ref.ModelRef) -> tuple[int, int, int]:
     that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(reference, targets.Target) or reference.runs_code:
         return (0, 0, 0)
-    path = targets.source(reference)
-    return file_access.stamp(str(path))[1:]
+    return file_access.stamp(str(targets.source(reference)))[1:]
 
 
 def split_count(name: str) -> tuple[str, int]:

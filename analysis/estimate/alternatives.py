@@ -7,7 +7,7 @@ only if the one before it fits.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
+from itertools import product, takewhile
 from math import log, sqrt
 from typing import Any, Generic, TypeVar
 
@@ -111,29 +111,28 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
             yield from _change_setting(result, "precision", "precision", name)
 
 
-def widest_that_fits(result: Estimate) -> Estimated | None:
-    """Return the alternative with the widest of the narrower weights that fit in memory, None if none fits."""
-    stored = FORMATS[result.plan.weights].bytes
-    narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
-    return next((other for other in narrower if other.result.fits), None)
-
-
 def training_settings(result: Estimate) -> Iterator[Estimated]:
-    """Yield a step of training that computes its blocks again, and if it does not fit, each setting with which it does:
-    the fewest parts of its batch, an optimizer of 8 bits, a part of all weights on each device, adapters."""
+    """Yield a step of training that computes its blocks again, and if it does not fit, each setting with which it does,
+    alone or with such blocks: the fewest parts of its batch, an optimizer of 8 bits, a part of all weights on each
+    device, adapters."""
     step = result.workload.training
     if step is None:
         return
     now: Training = step.settings
-    changes: dict[str, list[int | str]] = {"recompute": ["blocks"] * (now.recompute != "blocks")}
-    if not result.fits:
-        own, counts = result.scenario.batch // now.devices, [2**power for power in range(1, 13)]
-        changes["accumulate"] = [count for count in counts if count > now.accumulate and own % count == 0]
-        changes["optimizer"] = ["adamw8bit"] * (optimizer_name(now, step.forward) == "adamw")
-        changes["zero"] = [3] * (now.devices > 1 and now.zero < 3)
-        changes["lora"] = [16] * (result.workload.family == "language" and not now.lora)
-    for name, values in changes.items():
-        others = (_change_setting(result, "training", name, value, f"{name}={value}") for value in values)
+    again = _change_setting(result, "training", "recompute", "blocks", "recompute=blocks") * (now.recompute != "blocks")
+    yield from again
+    if result.fits:
+        return
+    own, counts = result.scenario.batch // now.devices, [2**power for power in range(1, 13)]
+    changes: dict[str, list[int | str]] = {
+        "accumulate": [count for count in counts if count > now.accumulate and own % count == 0],
+        "optimizer": ["adamw8bit"] * (optimizer_name(now, step.forward) == "adamw"),
+        "zero": [3] * (now.devices > 1 and now.zero < 3),
+        "lora": [16] * (result.workload.family == "language" and not now.lora),
+    }
+    starts = {"": result} | {f"{other.change},": other.result for other in again if not other.result.fits}
+    for (name, values), (start, base) in product(changes.items(), starts.items()):
+        others = (_change_setting(base, "training", name, value, f"{start}{name}={value}") for value in values)
         yield from next((fitting for fitting in others if fitting and fitting[0].result.fits), ())
 
 

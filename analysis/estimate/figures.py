@@ -215,9 +215,8 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
             "GB/s, their energy not counted" + "; the band holds one PCIe switch and two sockets" * is_open
         )
     if not result.supported:
-        phrases.append(
-            f"no software is known to run {_WORK[workload.work]} on it: the figures are what its units would take"
-        )
+        work = _WORK[workload.work] + f" in {result.precision_run}" * (workload.work == "training")
+        phrases.append(f"no software is known to run {work} on it: the figures are what its units would take")
     if runs_wider(result.scenario.precision, result.precision_run):
         phrases.append(f"no software runs {result.scenario.precision} on it: it is not recommended")
     if result.run.mapping.mark:

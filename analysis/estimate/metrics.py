@@ -56,6 +56,10 @@ class Metric(msgspec.Struct, frozen=True):
     is_compared: bool = False  # between two results
     is_of_load: bool = False  # a figure of a model that serves requests, not of one run
 
+    def noun_of(self, work: str) -> str:
+        """Return the noun of what is counted, such as `energy per sample`."""
+        return self.noun.replace("inference", work)
+
     def figure(self, run: object) -> float:
         """Return the figure of an Estimate, Figures, or another object with this key."""
         if self.formula is not None:

@@ -22,7 +22,7 @@ from analysis.estimate.estimate import Estimate, estimate, ratio
 from analysis.estimate.metrics import ADDITIVE, METRICS, rates
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
-from analysis.wording import CHANGES, describe_change, formats_differ, short_name
+from analysis.wording import CHANGES, describe_change, formats_differ, short_name, work_word
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.records import memoize
@@ -300,7 +300,8 @@ def _reasons(
         return ("both sides are the same",)
     is_second = (values[0], b.device.key) < (values[1], a.device.key)
     more, less = (b, a) if is_second else (a, b)
-    unit, noun, ratio = METRICS[metric].unit, METRICS[metric].noun, max(values) / min(values) if min(values) else np.inf
+    unit, noun = METRICS[metric].unit, METRICS[metric].noun_of(work_word(a))
+    ratio = max(values) / min(values) if min(values) else np.inf
     first, second = _name_side(a, b), _name_side(b, a)
     if ratio < 1.0 + SAME_COST:
         lines = [f"{first} and {second} have the same {noun}, {quantity(max(values), unit)}"]
@@ -401,7 +402,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     vector_s, dram_s = (
         float(side.run.busy_s[side.run.resource == RESOURCES.index(name)].sum()) for name in ("vector unit", "DRAM")
     )
-    each = " per inference" * (batch > 1)
+    each = f" per {work_word(side)}" * (batch > 1)
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
@@ -418,10 +419,11 @@ def _figures(side: Estimate) -> SimpleNamespace:
         per_byte=_price(energy_j["on-chip memory"], float(chip), f"byte{_hops(side, float(chip))}"),
         per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
         memory=device.memory_technology,
-        dram_time=f"waits {quantity(dram_s / batch, 's')} per inference for DRAM of "
+        dram_time=f"waits {quantity(dram_s / batch, 's')} per {work_word(side)} for DRAM of "
         f"{quantity(device.memory_bandwidth, 'byte/s')}",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
+        work=work_word(side),
         compute=f"{short_name(device)} reaches {percent(side.utilization, 1)} of "
         f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}{_rows_per_weight(side)}",
         vector=short_name(device) + (f" for {quantity(vector_s / batch, 's')}{each}" if vector_s else " never"),
@@ -447,7 +449,7 @@ def _hops(side: Estimate, moved_bytes: float) -> str:
 
 
 def _instructions(side: Estimate) -> str:
-    batch, arch, macs = side.scenario.batch, side.device.arch, side.demand.macs
+    arch, macs, each = side.device.arch, side.demand.macs, f" per {work_word(side)}" * (side.scenario.batch > 1)
     if not (kind := arch.data.story.instructions):
         return "fetches none, its schedule lies in space"
     counts, per, on_matrix = side.run.counts[arch.row[arch.instruction_event]], "", side.run.mapping.on_matrix
@@ -456,7 +458,7 @@ def _instructions(side: Estimate) -> str:
         if count and done:
             times = f"one per {quantity(done / count, 'SI')} MACs" if done >= count else f"{count / done:.3g} per MAC"
             per += f", {times} on {where}"
-    return f"issues {quantity(float(counts.sum()) / batch, 'SI')} {kind}{' per inference' * (batch > 1)}{per}"
+    return f"issues {quantity(float(counts.sum()) / side.scenario.batch, 'SI')} {kind}{each}{per}"
 
 
 def _waits(side: Estimate, kernels: int) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from analysis import wording
 from analysis.document import column, record
-from analysis.estimate.alternatives import best_setting, widest_that_fits
+from analysis.estimate.alternatives import best_setting, precisions
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields, serving
@@ -209,7 +209,9 @@ def setting_hint(result: Estimate) -> str:
 def fitting_format(result: Estimate) -> str:
     """Name the widest format in which the model fits: `in fp32; in fp16 it does, in 16 GB`. Without one, say how a
     language model runs with the memory of a host; '' for other models."""
-    widest = widest_that_fits(result)
+    stored = FORMATS[result.plan.weights].bytes
+    narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
+    widest = next((other for other in narrower if other.result.fits), None)
     if widest is None:
         return "alone: `show offload` keeps layers in the memory of a host" if result.can_offload else ""
     size = quantity(widest.result.peak_memory_bytes, "byte")

@@ -22,7 +22,7 @@ from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, probability, verdict
 from analysis.explore.outcome import Finding, coverage_findings
-from analysis.wording import CHANGES, describe_metric, formats_differ, short_name
+from analysis.wording import CHANGES, describe_metric, formats_differ, short_name, work_word
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, percent
@@ -275,7 +275,8 @@ def compare_results(
     explanation = None
     if isinstance(a, Estimate) and isinstance(b, Estimate) and is_comparable(a, b):
         explanation = explain(a, b, metric, path)
-    changes = ResultChanges(_summarize(a, path), _summarize(b, path))
+    work = work_word(a) if isinstance(a, Estimate) else "inference"
+    changes = ResultChanges(_summarize(a, path), _summarize(b, path), work)
     before, after = changes.sides
     gaps = ((side.coverage, side.incomplete and f"{side.model}: {side.incomplete}") for side in changes.sides)
     findings = (*rules(changes), *(finding for share, gap in gaps for finding in coverage_findings(share, gap)))
@@ -332,12 +333,12 @@ def _headline(figures: Sequence[FigureChange]) -> str:
 class ResultChanges:
     """The changes from one result to another, by figure and by operator."""
 
-    def __init__(self, a: ComparedResult, b: ComparedResult) -> None:
-        self.sides, self._has_operators = (a, b), bool(a.parts and b.parts)
+    def __init__(self, a: ComparedResult, b: ComparedResult, work: str = "inference") -> None:
+        self.sides, self._has_operators, self._work = (a, b), bool(a.parts and b.parts), work
 
     def figure_change(self, figure: str) -> FigureChange:
         """Return the change of a figure. Raises RequestError if a side does not have it."""
-        title = METRICS[figure].noun
+        title = METRICS[figure].noun_of(self._work)
         for side in self.sides:
             if figure not in side.figures:
                 raise RequestError(f"the file of {side.model} has no {title}: that of `hwexplorer report` has all")

@@ -396,10 +396,11 @@ def _mlperf_row(row: dict[str, str], path: Path) -> dict[str, str]:
     device, _, count = re.match(r"(.*?)(x(\d+))?(?:_|$)", system).groups()  # type: ignore[union-attr]
     latency_ns = "" if row["scenario"] == "Offline" else row.pop("latency_ns")
     software = f"{row['framework']} {system}"
+    is_engine = "trt" in software.lower()
     return row | {
         "device": device, "model": file_access.shipped(_TOOLS)["mlperf"].get(model, plain(model)),
         "n_devices": count or "1", "batch": _MULTISTREAM if row["scenario"] == "MultiStream" else "",
-        "framework": "TensorRT" if "trt" in software.lower() else software,
-        "note": "engine in graphs; built in int8; default power mode",
+        "framework": "TensorRT" if is_engine else software,
+        "note": "default power mode" + "; engine in graphs; built in int8" * is_engine,
         "latency_ms": repr(float(latency_ns) * 1e-6) if latency_ns else "",
     }  # fmt: skip

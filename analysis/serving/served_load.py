@@ -592,5 +592,4 @@ class ServedOutcome(Outcome, frozen=True):
         ordered = order_by_aim(served, metric)
         unsure = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
         run = next(outcome for outcome in outcomes if getattr(outcome, "served", None) is unsure).measurement(metric)
-        first = first_words(ordered, metric)
-        return f"{first}.", f"To be sure: {run}."
+        return f"{first_words(ordered, metric)}.", f"To be sure: {run}."

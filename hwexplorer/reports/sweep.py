@@ -117,9 +117,8 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
 def _describe_lead(c: grid.Crossing) -> str:
     if c.batch is None:
         return f"{c.before} at every batch, {c.after} never"
-    return f"{c.before}, then {c.after} from batch {c.batch} on" + (
-        f"; the lead changes {c.changes} times" if c.changes > 1 else ""
-    )
+    changes = f"; the lead changes {c.changes} times" * (c.changes > 1)
+    return f"{c.before}, then {c.after} from batch {c.batch} on{changes}"
 
 
 LEADS = columns(

@@ -183,7 +183,7 @@ VERB = declare.Report(
                 "All rows are of the fifth of measurements that no constant, rule or table follows from",
                 "Band: where a measured figure is expected, relative to the estimate",
                 "In band: held rows inside the band, which follows from the other rows (aim: 80 to 90 %); a band "
-                "without it is that of one or two devices",
+                "without it is that of few devices or rows",
                 "`hwexplorer validate FILE` compares your own measurements",
             ),
         ),

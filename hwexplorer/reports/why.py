@@ -16,7 +16,6 @@ from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, describe_deviations, head_fields
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import HOST
 from analysis.explore import attribution, difference
 from analysis.explore.difference import read_result
@@ -418,7 +417,7 @@ def _difference_title(found: difference.Difference) -> str:
     title = f"{found.node} of {title}" if found.node else title
     if (explained := found.explanation) is None:
         return title
-    return f"{title}: {METRICS[explained.metric].noun}"
+    return f"{title}: {next(each.title for each in found.figures if each.figure == explained.metric)}"
 
 
 def _labels(found: difference.Difference) -> tuple[str, str]:

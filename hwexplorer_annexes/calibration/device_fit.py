@@ -110,8 +110,7 @@ def fit_rows(
         raise RequestError(f"no row can be used: each needs a model and latency_ms or throughput_per_s{why}")
     names = [fit_row.setup.runtime.id for _, fit_row in fitted]
     runtime_id = max(set(names), key=names.count)
-    rows = [row for row, fit_row in fitted if fit_row.setup.runtime.id == runtime_id]
-    fit_rows = [fit_row for _, fit_row in fitted if fit_row.setup.runtime.id == runtime_id]
+    rows, fit_rows = zip(*(pair for pair in fitted if pair[1].setup.runtime.id == runtime_id), strict=True)
     timings = [_time_row(row, fit_row, base) for row, fit_row in zip(rows, fit_rows, strict=True)]
     left_out = len(rows) >= predictions.LARGE
     if left_out:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -165,11 +165,6 @@ def faster(facts: tuple[str, ...] = (), units: tuple[str, ...] = (), factor: flo
                 data["fma_per_clock"][unit][precision] = scaled(fact, factor)
 
     return change
-
-
-def batch_scan() -> Iterator[int]:
-    yield from range(1, 131)
-    yield from (2**k for k in range(8, 13))
 
 
 @lru_cache(maxsize=256)

@@ -7,19 +7,12 @@ import numpy as np
 import pytest
 
 from analysis.estimate.causes import event_rates
-from analysis.estimate.estimate import Estimate
 from analysis.explore.attribution import explain
 from hardware.architectures.cpu import _matrix_instructions
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from tests.sampling import for_each
-
-
-def _watts(result: Estimate) -> float:
-    """Return the power of everything but static events."""
-    return (result.energy_j - result.component_j["static"]) / result.latency_s
-
 
 # W of a core above rest in a large product: half a watt at 1.5 GHz and 28 nm (Raspberry Pi 4 under load, 0.9 of its
 # board), 1 to 3 of Arm servers, 5 to 12 of servers with 512 bits, up to 20 at 5 GHz and more.
@@ -39,7 +32,8 @@ BOUNDS = {
 def test_a_core_in_a_product_draws_what_cores_draw(name: str) -> None:
     result = grid.run(grid.toy_gemm(2048, 2048, 2048), name, 1, "fp32_strict", "fused")
     low, high = BOUNDS[name]
-    assert low <= _watts(result) / result.device.units <= high
+    watts = (result.energy_j - result.component_j["static"]) / result.latency_s
+    assert low <= watts / result.device.units <= high
 
 
 def test_scalar_code_at_two_instructions_a_cycle_draws_watts() -> None:

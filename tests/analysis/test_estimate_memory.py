@@ -38,14 +38,9 @@ def operand_peak(work: Workload, batch: int, width: float) -> float:
             if not constant[t]:
                 base = int(tensors.storage[t])
                 storages[base] = max(storages.get(base, 0.0), size[t])
-        if not (work.operators.kind[i] == "bias" or _feeds_bias(work, i)):
+        if "bias" not in work.operators.kind[i : i + 2]:  # added in the kernel of its product, without a value between
             most = max(most, sum(storages.values()))
     return most
-
-
-def _feeds_bias(work: Workload, i: int) -> bool:
-    """Products whose bias is added in the same kernel: the value between never exists in memory."""
-    return i + 1 < work.n_operators and work.operators.kind[i + 1] == "bias"
 
 
 @for_each("model", ALL)

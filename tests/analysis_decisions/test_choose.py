@@ -21,7 +21,9 @@ from analysis.model.ir.workload import Workload
 from hardware.base.errors import RequestError
 from hardware.base.text import parse_amount
 from hardware.device import Device
+from hwexplorer.configurations import axes_of
 from hwexplorer.reports.models import rank_models
+from hwexplorer.state import State
 from tests.sampling import for_each
 
 FRONT = ("energy", "latency")
@@ -180,6 +182,12 @@ def test_what_no_software_runs_wins_nothing() -> None:
     assert result.fits
     assert not result.can_win
     assert any("no software is known" in mark for mark in describe_deviations(result))
+    trained = run("resnet18:train", "tpu_v4", 8, "int8")
+    assert not trained.can_win
+    assert any("to run training in int8 on it" in mark for mark in describe_deviations(trained))
+    axes = axes_of(State("resnet18:train", batch=8), None, None, power_modes=False)
+    assert axes.batches == (8,)
+    assert {"fp32", "bf16"} <= {*axes.precisions} <= {"fp32", "fp16", "bf16", "fp8"}
 
 
 def test_what_does_not_fit_has_no_speed_and_says_what_fits() -> None:

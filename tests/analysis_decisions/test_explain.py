@@ -83,9 +83,13 @@ def test_other_batches_compare_per_inference() -> None:
     many = estimate(workload("resnet18"), device("h100_sxm"), Scenario(32))
     found = explain(one, many, "energy")
     assert math.isclose(found.b, many.energy_j / 32, rel_tol=1e-12)
+    for model, word in (("resnet18:train", "sample"), ("llama3_8b:decode,layers=1", "token")):
+        words = " ".join(explain(run(model, "h100_sxm", 8), run(model, "l4", 8), "energy").reasons)
+        assert f"energy per {word} " in words
+        assert "inference" not in words
 
 
-@pytest.mark.parametrize(("model", "metric"), product(MODELS[:2], EXPLAINED[:3]))
+@pytest.mark.parametrize(("model", "metric"), product(MODELS[:2], ("edp", "energy", "latency")))
 def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str) -> None:
     for a, b in PAIRS:
         found = explain(run(model, a), run(model, b), metric)

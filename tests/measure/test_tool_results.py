@@ -68,6 +68,7 @@ FILES: dict[str, tuple[Any, str, str, float]] = {
     "profile_export_genai_perf.json": (GENAI, "qwen3_8b", "32", 12.5e-3),
     "agg.json": ([INFERENCEX], "gpt_oss_120b", "64", 11e-3),
     f"H100-SXM-80GBx8_TRT/resnet/Offline/{RUN}_summary.txt": (SUMMARY, "resnet50", "", 64 * 8 / 704000),
+    f"h100_sxm_PyTorch/resnet50/SingleStream/{RUN}_detail.txt": (DETAIL, "resnet50", "", 0.64e-3),
     f"jetson_agx_orin_TRT/resnet50/SingleStream/{RUN}_detail.txt": (DETAIL, "resnet50", "", 0.64e-3),
 }
 
@@ -85,7 +86,9 @@ def test_results_of_tools_are_rows(name: str, tmp_path: Path) -> None:
     file, (_, model, batch, seconds) = write(tmp_path, name), FILES[name]
     rows = read_rows([file])
     assert (rows[0]["model"].partition(":")[0], rows[0]["batch"]) == (model, batch)
-    assert interpret_row({"device_mode": "", **rows[0]}).latency_s == pytest.approx(seconds)
+    read = interpret_row({"device_mode": "", **rows[0]})
+    assert read.latency_s == pytest.approx(seconds)
+    assert "PyTorch" not in name or read.scenario.precision == "fp32"
     found = document("validate", str(file))
     assert not found["skipped"]
     assert main(["calibrate", "h100_sxm", str(file), "--name", "own", "--to", str(tmp_path)]) == 0

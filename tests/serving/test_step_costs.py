@@ -117,14 +117,10 @@ def test_the_host_starts_the_kernels_of_prompts_alone() -> None:
     assert costs.line(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
 
 
-def step_model(model: str) -> StepModel:
-    prefill, decode = (open_step(model.replace(":", f":{phase},")) for phase in ("prefill", "decode"))
-    return StepModel(prefill=prefill, decode=decode, device=load_device("h200_sxm"), scenario=Scenario(precision="fp8"))
-
-
 def test_devices_that_attend_to_their_sequences_hold_caches_and_prompts_of_their_own() -> None:
     scheduler = find_scheduler("vllm", 141e9)
-    steps = step_model("deepseek_v3:ep=8")
+    phases = {phase: open_step(f"deepseek_v3:{phase},ep=8") for phase in ("prefill", "decode")}
+    steps = StepModel(**phases, device=load_device("h200_sxm"), scenario=Scenario(precision="fp8"))
     eight = step_costs(steps, steps.estimate(1), 4096, scheduler.of_copies(8))
     room = 0.9 * 141e9 - steps.estimate(1).memory.weight_bytes
     assert eight.copies == 8

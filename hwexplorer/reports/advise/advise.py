@@ -260,7 +260,9 @@ def _commands(advice: _Document, state: State) -> plain.Text:
             ("Before a change", tuple(f"{', '.join(names)}: {caution}" for caution, names in cautions.items()))
         )
     if advice.no_gain:
-        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.no_gain),)))
+        noun = METRICS[advice.aim].noun_of(engine.outcome(state).work)
+        heading = f"Tried, no better {noun}" if advice.now.fits else "Tried, does not fit"
+        sections.append((heading, (", ".join(advice.no_gain),)))
     return plain.Text("savings", "", tuple(sections))
 
 
