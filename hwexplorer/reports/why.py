@@ -280,8 +280,7 @@ def _time(figures: tree_figures.TreeFigures, kind: str, index: int, members: Int
             part_s, kernel_s = run.latency_s[index], run.kernel_s[places[0]]
             return (f"{_s(part_s)} of the {_s(kernel_s)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
-    total = float(run.kernel_s[places].sum())
-    return (f"{len(places)} kernels = {_s(total)}",)
+    return (f"{len(places)} kernels = {_s(float(run.kernel_s[places].sum()))}",)
 
 
 def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
@@ -467,7 +466,7 @@ def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
 
 
 def _progression_page(document: difference.Progression, state: State) -> plain.Page:
-    table = _family_table(document)
+    table = _family_table(document, engine.outcome(state).work)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps_text = plain.Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
     answer = plain.Text("answer", "", (("Answer", document.answers),))
@@ -477,11 +476,12 @@ def _progression_page(document: difference.Progression, state: State) -> plain.P
 
 def families_on_devices(state: State) -> plain.Table:
     """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
-    return _family_table(difference.compare_in_turn([engine.result(state, name) for name in state.devices], state.at))
+    sides = [engine.result(state, name) for name in state.devices]
+    return _family_table(difference.compare_in_turn(sides, state.at), engine.outcome(state).work)
 
 
-def _family_table(document: difference.Progression) -> plain.Table:
-    """Return the families that take energy on each device, the costliest first."""
+def _family_table(document: difference.Progression, work: str) -> plain.Table:
+    """Return the families that take energy on each device, per unit of `work`, the costliest first."""
     sides = document.sides
     most_j = {name: max(side.energy_by_family_j[name] for side in sides) for name in causes.FAMILIES}
     families = sorted((name for name in most_j if most_j[name]), key=lambda name: -most_j[name])
@@ -505,7 +505,7 @@ def _family_table(document: difference.Progression) -> plain.Table:
         shown.append(Column(side.device, title, "J", role="bar", keep=1, of=energies, scale=sides[0].device))
     return plain.Table(
         "families",
-        f"Energy per inference of {document.node or document.model} by event family",
+        f"Energy per {work} of {document.node or document.model} by event family",
         tuple(shown),
         tables.rows(shown, families, key=str),
         footer=tuple(runs),

@@ -81,9 +81,9 @@ class Step(msgspec.Struct, frozen=True):
     training: Training
     load: ClassVar[None] = None
     load_and_lengths: ClassVar[str] = ""
-    image_size, runs_code, is_captured = (  # of the model
-        property(attrgetter(f"model.{name}")) for name in ("image_size", "runs_code", "is_captured")
-    )
+    image_size = property(attrgetter("model.image_size"))
+    runs_code = property(attrgetter("model.runs_code"))
+    is_captured = property(attrgetter("model.is_captured"))
 
     def __str__(self) -> str:
         return self._named(str(self.model))
