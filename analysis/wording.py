@@ -99,12 +99,6 @@ def formats_differ(results: Sequence[Estimate]) -> bool:
     return len({result.precision_run.replace("fp16", "bf16") for result in results}) > 1
 
 
-def advantage(result: Estimate, other: Estimate) -> str:
-    """Write `1.5x faster and 2.7x less energy than`, to precede the name of the other device."""
-    factors = compare_factors(result, other, "more energy")
-    return f"{' and '.join(factors)} than" if factors else "much the same as"
-
-
 def headlines(
     results: Sequence[Estimate], reference: Estimate, ranks: Sequence[str], metric: str = "edp"
 ) -> tuple[str, ...]:

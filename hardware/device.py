@@ -378,6 +378,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
     added_idle_w: float = 0.0  # of its power at rest, from silicon that changes added, which it can switch off
     without_added: "Device | None" = None  # with units, memory on chip and clock that changes added switched off
+    priced: str = ""  # the evidence of its event prices, if it is not that of its architecture
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`. It is an attribute from then on."""
@@ -406,6 +407,13 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         if own is None or self.operating_point or self.changes:
             return self
         return msgspec.structs.replace(self, file=msgspec.structs.replace(self.file, trust=(own,), timed={}))
+
+    @memoize()
+    def priced_by(self, evidence: str) -> "Device":
+        """Return the same chip with its events priced by an evidence; `own` changes nothing."""
+        priced = {"own": self.priced, self.arch.data.story.prices: ""}.get(evidence, evidence)
+        lean = self.without_added and self.without_added.priced_by(evidence)
+        return self if priced == self.priced else msgspec.structs.replace(self, priced=priced, without_added=lean)
 
     @property
     def power_cap(self) -> str:

@@ -107,12 +107,6 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
     return _at_node(process_nm, nodes)
 
 
-def _wire(process_nm: float, distance_mm: float) -> Triple:
-    """Return the J per byte moved over a distance on the die."""
-    anchors = [(node, (v, lo, hi)) for node, v, lo, hi in price_table()["wire"]["anchors"]]
-    return _scale(_at_node(process_nm, anchors), distance_mm)
-
-
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
     data, capacity = price_table(), device.macro_bytes(event.argument)
     banks, width = (device.values.get(f"{event.argument}_{fact}", 1.0) for fact in ("banks", "width"))
@@ -120,7 +114,7 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
     value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
     if banks > 1.0:
         half_side_mm = math.sqrt(level_mm2(device, event.argument, capacity)) / 2
-        value = _add(value, _wire(device.process_nm, half_side_mm))
+        value = _add(value, _scale(_anchored("wire", "banks", device.process_nm)[0], half_side_mm))
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
@@ -305,10 +299,13 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     if device.file.price_factors:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0))
+    if device.priced:
+        triple = _scale(triple, evidence_factor(device, event) ** (1.0 if device.priced == "measured" else -1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     paper, allowance = price_table()["paper"], device.arch.data.assumptions["price_allowance"]
     most, why = (allowance.value, allowance.source) if device.silicon else (paper["high"], paper["source"])
-    if most > 1.0 and not (event.is_by_time or event.is_static):  # prices that were never measured err together
+    is_known = device.priced == "measured" or event.is_by_time or event.is_static
+    if most > 1.0 and not is_known:  # prices that were never measured err together
         triple, group = (*triple[:2], max(triple[2], triple[0] * most)), "paper"
         source = f"{device.file.sources.get(source, source)}; high: {why}"
     return Coefficient(

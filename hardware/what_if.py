@@ -26,7 +26,6 @@ from hardware.device import (
     check_physics,
     fraction_error,
 )
-from hardware.event_prices import evidence_factor
 from hardware.precision import UNIT_FORMATS
 
 RANGES = Path(__file__).with_name("what_if.toml")
@@ -205,10 +204,7 @@ class _DeviceEditor:
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""
         if change.name == PRICES and change.value in EVIDENCE:
-            if (own := self.device.arch.data.story.prices) != change.value:
-                for event in self.device.arch.events:
-                    by = evidence_factor(self.device, event) ** (1.0 if own == "bottom-up" else -1.0)
-                    self.factors[event.label] = self.factors.get(event.label, 1.0) * by
+            self.device = self.device.priced_by(change.value)
             return change
         if change.name == PRICES and change.how == "=":
             self.coefficients |= _read_prices(change.value, self.device)

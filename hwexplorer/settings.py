@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from analysis.model.transformer.transformer_request import LoadSpec
 
 EXECUTIONS = (AUTO, *MODES)
+PRICES = ("own", "measured", "bottom-up")
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS
 
 
@@ -199,6 +200,11 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             name="layout", common=LAYOUTS, choices=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],
             metavar="L", help=" or ".join(LAYOUTS), action="layout", label=lambda layout: layout.replace("_", " "),
+        ),
+        Setting(
+            name="prices", common=PRICES, choices=lambda: PRICES, default="own", default_text="own", metavar="E",
+            help="evidence of energies of events on all devices: measured, bottom-up, or own, that of each "
+            "architecture", label="{} prices".format,
         ),
         NumberSetting(
             name="image_size", mark="i", most=IMAGE_MAX, default_text="of the weights", metavar="S", help="pixels",

@@ -55,6 +55,7 @@ class State(msgspec.Struct, frozen=True):
     precision: str = settings.SETTINGS["precision"].default
     execution: str = settings.SETTINGS["execution"].default
     layout: str = settings.SETTINGS["layout"].default
+    prices: str = settings.SETTINGS["prices"].default
     devices: tuple[str, ...] = DEFAULT_DEVICES
     on: str = PREFERRED_DEVICE
     baseline: str = PREFERRED_DEVICE

@@ -618,7 +618,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             demand=own_demand,
             run=evaluation.run_at(i),
             memory=memory,
-            energy_factors=energy_factors,
+            energy_factors=None if setup.device.priced else energy_factors,
             **_totals_of_run(evaluation.totals, i, batch, trust),
             precision_run=setup.plan.precision_run(bundle.mostly_convolution[place]),
             work_class=work,

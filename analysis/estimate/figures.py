@@ -92,15 +92,16 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The subject of a document. `execution` and `layout` are set if they depend on a device; `device`,
-    `execution_run`, `runtime`, `precision_run` and `measured_runs` if it is about one; `sequence`, `kv` and `output` if
-    the model has these lengths."""
+    """The subject of a document. `execution` and `layout` are set if they depend on a device, `prices` if they were
+    asked for; `device`, `execution_run`, `runtime`, `precision_run` and `measured_runs` if it is about one; `sequence`,
+    `kv` and `output` if the model has these lengths."""
 
     model: str
     batch: int
     precision: str
     execution: str | msgspec.UnsetType = msgspec.UNSET
     layout: str | msgspec.UnsetType = msgspec.UNSET
+    prices: str | msgspec.UnsetType = msgspec.UNSET
     image_size: int | None
     device: str | msgspec.UnsetType = msgspec.UNSET
     execution_run: str | msgspec.UnsetType = msgspec.UNSET
@@ -173,6 +174,7 @@ def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     head = {"model": workload.name, "batch": scenario.batch, "precision": scenario.precision}
     head |= {"image_size": workload.image_size, **workload.defaults}
     head |= {"execution": scenario.execution, "layout": scenario.layout}
+    head |= {} if scenario.prices == "own" else {"prices": scenario.prices}
     if on_device:
         head |= {"device": result.device.key, "execution_run": result.execution, "runtime": result.runtime.name}
         runs = measured_runs(result)

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from analysis.document import records
-from analysis.estimate import causes
 from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.operator_facts import partition
@@ -50,12 +49,6 @@ def points(result: Estimate) -> RooflinePoints:
     active = np.flatnonzero((rows.flops > 0) & (traffic > 0)).astype(np.int32)
     rate = rows.flops[active] / np.maximum(result.run.kernel_s[active], 1e-30)
     return RooflinePoints(rows.flops[active] / traffic[active], rate, active, rows.head[active])
-
-
-def is_launch_dominated(result: Estimate) -> Bools:
-    """Return True for each kernel (k,) that spends more time on launching and dispatching than on all else."""
-    launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH_CAUSE])
-    return launch_s > result.run.kernel_s / 2
 
 
 def sides_of_ridge(result: Estimate) -> tuple[Bools, Bools]:

@@ -26,7 +26,8 @@ class Scenario(msgspec.Struct, frozen=True):
     eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel, contractions
     call libraries), fused (a subgraph is one kernel: each device by its usual ahead-of-time compiler). `layout` matters
     for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that have these
-    dimensions; None means the model's own lengths.
+    dimensions; None means the model's own lengths. `prices` is the evidence of energies of events on all devices,
+    measured or bottom-up; own is that of each architecture.
     """
 
     batch: int = 1
@@ -35,6 +36,7 @@ class Scenario(msgspec.Struct, frozen=True):
     layout: str = "nchw"
     sequence: int | None = None
     kv: int | None = None
+    prices: str = "own"
 
     def __post_init__(self) -> None:
         for what, number, most, least in (
@@ -52,6 +54,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def setup_on(self, device: Device, workload: Workload) -> Setup:
         """Return the setup of a device for a workload in this scenario."""
+        device = device.priced_by(self.prices)
         setup = find_setup(device, self.execution, workload.work, self.precision, self.layout)
         own = device.timed_in(*self.name_run(workload, setup.runtime.id)) if device.file.timed else device
         return setup if own is device else find_setup(own, self.execution, workload.work, self.precision, self.layout)

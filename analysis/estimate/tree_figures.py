@@ -159,7 +159,8 @@ def _by_kind(workload: Workload, expanded: tuple[str, ...]) -> Branch:
     builder = _OutlineBuilder(workload, partition(workload), expanded)
     kinds: dict[str, list[Branch]] = {}
     for branch in _operators(_outline(workload, True, expanded)):
-        node = msgspec.structs.replace(branch, name=_full_name(branch.key))
+        subgraph, _, leaf = branch.key.partition("/")  # a subgraph of one operator with its name tells it alone
+        node = msgspec.structs.replace(branch, name=subgraph if subgraph.rpartition(".")[2] == leaf else branch.key)
         kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(node)
     return builder.model(
         Branch(KIND + kind, kind, "group", _all_members(operators), kind, children=tuple(operators))
@@ -182,12 +183,6 @@ def attention_parts(key: str, those: Ints, count: int = 1) -> tuple[Branch, ...]
         Branch(f"{key}/{ending}", name, "part", those, kind, count, part=place)
         for place, (ending, name, kind) in enumerate(PARTS)
     )
-
-
-def _full_name(key: str) -> str:
-    """Return an operator's name outside its subgraph: its key, or the subgraph alone if both have the same name."""
-    subgraph, _, leaf = key.partition("/")
-    return subgraph if subgraph.rpartition(".")[2] == leaf else key
 
 
 def _kind_name(kind: str) -> str:

@@ -31,7 +31,6 @@ from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.event_prices import evidence_factor
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.precision import rate_unit
-from hardware.what_if import EVIDENCE
 
 EXPLAINED = (*ADDITIVE, "memory")  # metrics whose difference has parts
 SAME_COST = 0.001  # a smaller difference, as a fraction, is none
@@ -351,11 +350,7 @@ def _describe_parts(
 def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Say how much of a ratio of energies is how prices are known, if they are measured on one side alone."""
     sides = more, less
-    asked = [(f"prices={kind}", kind) for kind in EVIDENCE]
-    kinds = [
-        next((kind for change, kind in asked if change in device.file.changes), device.arch.data.story.prices)
-        for device in (more.device, less.device)
-    ]
+    kinds = [side.device.priced or side.device.arch.data.story.prices for side in sides]
     measured_j = [
         side.event_j @ [1.0 if kind == "measured" else evidence_factor(side.device, event) for event in side.events]
         for kind, side in zip(kinds, sides, strict=True)

@@ -60,6 +60,7 @@ class Chunk(msgspec.Struct, frozen=True):
     layout: str
     folders: tuple[str, ...]
     form: str  # "csv" or "jsonl"
+    prices: str = "own"
 
     @property
     def n_rows(self) -> int:
@@ -85,7 +86,7 @@ def chunks(
     return [
         Chunk(
             models[i : i + GROUP], keys, tuple(batches), tuple(precisions), scenario.execution, scenario.layout,
-            tuple(map(str, folders)), form,
+            tuple(map(str, folders)), form, scenario.prices,
         )
         for i in range(0, len(models), GROUP)
     ]  # fmt: skip
@@ -120,7 +121,7 @@ def run_chunk(chunk: Chunk) -> str:
     for (work, _), models in _alike(chunk).items():
         write_costs = _cost_writer(models, chunk.form)
         for device_place, key in enumerate(chunk.devices):
-            device = named_device(key, chunk.folders)
+            device = named_device(key, chunk.folders).priced_by(chunk.prices)
             runtime = resolve_runtime(device, chunk.execution, work)
             names = [(chunk.models.index(name), write_names((name, key))) for name in models]
             setups = [make_setup(device, precision, runtime, chunk.layout) for precision in chunk.precisions]

@@ -43,7 +43,7 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
     macs: float
 
 
-class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
+class ResultSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model and settings of a result, and its figures, by names of METRICS. `precision_run` and `runtime` are '' in
     files that do not have them. `incomplete` is not empty if too little of the work has a cost rule."""
 
@@ -56,6 +56,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     coverage: float
     incomplete: str
+    prices: str = "own"
     figures: dict[str, float]
 
 
@@ -149,6 +150,7 @@ class _Head(msgspec.Struct):
     runtime: str = ""
     coverage: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     incomplete: str = ""
+    prices: str = "own"
 
 
 def read_result(path: Path, device: str) -> ComparedResult:
@@ -203,7 +205,7 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
 PARTS = ("energy", "latency", "macs")
 _SAME = 1e-9  # relative: below this a difference is rounding
 # Settings of a result, in words.
-_SETTINGS = {"model": "model", "device": "device", "batch": "batch", "precision": "precision",
+_SETTINGS = {"model": "model", "device": "device", "batch": "batch", "precision": "precision", "prices": "prices",
              "precision_run": "format used", "runtime": "runtime", "execution": "kernels"}  # fmt: skip
 
 

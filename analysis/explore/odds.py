@@ -274,7 +274,9 @@ def verdict(
             f"{wording.ASIDES[0]} {names[backed.device.key]} leads; {wording.describe_evidence(backed.trust)}."
         )
     if designs and (on_paper or figure(designs[0]) < figure(best)):
-        design = f"{names[designs[0].device.key]}, {wording.advantage(designs[0], best)} {names[best.device.key]}"
+        factors = wording.compare_factors(designs[0], best, "more energy")
+        compared = f"{' and '.join(factors)} than" if factors else "much the same as"
+        design = f"{names[designs[0].device.key]}, {compared} {names[best.device.key]}"
         lines.append(f"{wording.ASIDES[1]} {design}; designs are not ranked.")
     return Verdict(
         metric=metric,

@@ -327,12 +327,13 @@ KNEE = 0.8  # of the highest rate, above which more load gains little
 AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
 
 
-class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
+class ServingReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The loads of all devices, the waits of requests, sentences with the answers, and the schedulers."""
 
     model: str
     prompt_tokens: int
     output_tokens: int
+    prices: str = "own"
     metric: str
     loads: tuple[ServedLoad, ...]
     waits: tuple[Wait, ...]
@@ -375,6 +376,7 @@ def serving_report(
         model=model,
         prompt_tokens=asked.lengths.prompt,
         output_tokens=asked.lengths.output,
+        prices=next((served[0].server.first.scenario.prices for served in ordered), "own"),
         metric=metric,
         loads=tuple(rows),
         waits=tuple(waits),

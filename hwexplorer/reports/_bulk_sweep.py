@@ -49,7 +49,7 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
         lists["batches"] or BATCHES,
         lists["precisions"] or SWEEP,
         tuple(dict.fromkeys(keys)),
-        Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
+        Scenario(**{name: value for name in ("execution", "layout", "prices") if (value := getattr(arguments, name))}),
         engine.folders(),
         "csv" if form == "parquet" else form,
     )

@@ -407,9 +407,10 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
 def _difference_title(found: difference.Difference) -> str:
     """Return both sides in a line: what they share once, and `first -> second` where they differ."""
     sides = found.a, found.b
+    formats = [side.precision + f", {side.prices} prices" * (side.prices != "own") for side in sides]
     software = [side.runtime or f"{side.execution} kernels" for side in sides]
     texts = [
-        *([side.model for side in sides], [f"batch {side.batch}" for side in sides], [s.precision for s in sides]),
+        *([side.model for side in sides], [f"batch {side.batch}" for side in sides], formats),
         [f"{name} on {side.device}" for name, side in zip(software, sides, strict=True)],
     ]
     title = ", ".join(" -> ".join(dict.fromkeys(pair)) for pair in texts)
@@ -466,7 +467,7 @@ def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
 
 
 def _progression_page(document: difference.Progression, state: State) -> plain.Page:
-    table = _family_table(document, engine.outcome(state).work)
+    table = family_table(document, engine.outcome(state).work)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps_text = plain.Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
     answer = plain.Text("answer", "", (("Answer", document.answers),))
@@ -474,13 +475,7 @@ def _progression_page(document: difference.Progression, state: State) -> plain.P
     return plain.Page("why", title, (answer, table, steps_text), csv=table)
 
 
-def families_on_devices(state: State) -> plain.Table:
-    """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
-    sides = [engine.result(state, name) for name in state.devices]
-    return _family_table(difference.compare_in_turn(sides, state.at), engine.outcome(state).work)
-
-
-def _family_table(document: difference.Progression, work: str) -> plain.Table:
+def family_table(document: difference.Progression, work: str) -> plain.Table:
     """Return the families that take energy on each device, per unit of `work`, the costliest first."""
     sides = document.sides
     most_j = {name: max(side.energy_by_family_j[name] for side in sides) for name in causes.FAMILIES}

@@ -13,6 +13,7 @@ from hardware.base.text import count_noun, quantity
 from hardware.device import change_words
 from hardware.engines.runtime import AUTO
 from hwexplorer import engine
+from hwexplorer.settings import SETTINGS
 from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views import plain
 
@@ -50,9 +51,10 @@ def _name_with_size(state: State) -> str:
 def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     """Return the scenario in words: `batch 8, fp16, auto`, with the lengths for a language model. `runtime` replaces
     the execution of the state; `settings` replaces batch, lengths and precision."""
-    layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
+    others = {SETTINGS[name]: getattr(state, name) for name in ("layout", "prices")}
+    changed = "".join(f", {setting.label(value)}" for setting, value in others.items() if value != setting.default)
     settings = settings or f"{_work_words(state)}, {formats.short(state.precision)}"
-    return f"{settings}, {runtime or state.execution}{layout}"
+    return f"{settings}, {runtime or state.execution}{changed}"
 
 
 def length_words(state: State) -> str:

@@ -11,6 +11,7 @@ from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.explore import difference
 from analysis.wording import work_word
 from hardware.base.errors import RequestError
 from hardware.base.records import group_by, memoize
@@ -216,7 +217,8 @@ def _pane(state: State) -> plain.Table:
     """Return the view without remarks, and bars without their numbers. With the whole screen, return the view, or the
     families of several devices."""
     if compares_devices(state):
-        return why.families_on_devices(state)
+        results = [engine.result(state, name) for name in state.devices]
+        return why.family_table(difference.compare_in_turn(results, state.at), engine.outcome(state).work)
     if state.zoom:
         return view(state)
     table = _view_without(state, "fraction")

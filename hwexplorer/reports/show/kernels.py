@@ -142,6 +142,7 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
     limit = causes.limits(result)[chosen]
     count, time_s = (np.bincount(limit, weights, minlength=len(causes.LIMITS)) for weights in (None, time))
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
+    launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH_CAUSE])
     name, peak = kernel_rows.main_peak(result)
     dram_bytes = float(rows.dram_bytes[chosen].sum())
     return KernelReport(
@@ -149,7 +150,7 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         node=path,
         latency_s=total_s,
         host_s=host_s,
-        launch_dominated=int(kernel_rows.is_launch_dominated(result)[chosen].sum()),
+        launch_dominated=int((launch_s > run.kernel_s / 2)[chosen].sum()),
         bounds=records(
             Bound,
             bound=causes.LIMITS,
