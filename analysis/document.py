@@ -68,12 +68,6 @@ def column(title: str, unit: Unit = "", *, key: str = "", keep: int = 0, **other
     return Column(key, title, unit, keep=keep, **others)
 
 
-def _without_unit(field: str, suffix: str) -> str:
-    """Return the name of a field without the suffix of its unit: `energy_per_mac` for `energy_j_per_mac`."""
-    stem, per, what = field.partition("_per_")
-    return field.removesuffix(suffix) if field.endswith(suffix) else stem.removesuffix(suffix) + per + what
-
-
 @cache
 def _columns_by_key(kind: type[msgspec.Struct]) -> dict[str, Column]:
     """Return the columns that the fields of a struct declare, by key, in the order of the fields."""
@@ -81,7 +75,9 @@ def _columns_by_key(kind: type[msgspec.Struct]) -> dict[str, Column]:
     for field, hint in get_type_hints(kind, include_extras=True).items():
         for declared in getattr(hint, "__metadata__", ()):
             if isinstance(declared, Column):
-                key = declared.key or _without_unit(field, _SUFFIX.get(declared.unit, ""))
+                suffix, (stem, per, what) = _SUFFIX.get(declared.unit, ""), field.partition("_per_")
+                short = field if field.endswith(suffix) else stem.removesuffix(suffix) + per + what
+                key = declared.key or short.removesuffix(suffix)
                 is_text = declared.role == "number" and {str, bool} & {hint.__origin__, *get_args(hint.__origin__)}
                 role: Role = "text" if is_text else declared.role
                 if key in found:

@@ -16,12 +16,13 @@ from analysis.estimate.causes import (
     causes,
     divide_host_work,
     limits,
+    runs_of_kernels,
 )
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import TreeFigures
 from analysis.estimate.trust import Trust
-from analysis.model.ir.workload import Ints, batch_words, refusal
+from analysis.model.ir.workload import Floats, Ints, batch_words, refusal
 from hardware.base.text import count_noun, percent, quantity
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.device import ON_PAPER, Device
@@ -37,6 +38,7 @@ FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a 
 NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same
 _LEFT_OUT = re.compile(r" (?:SXM\d*|PCIe|OAM|NVL|HGX|Platinum|Gold|\d+ ?[GM]B)(?=[ ,]|$)")  # of a device's name
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
+LINKS = "links between devices"
 _WAITS = {
     COMPUTE: "computing",
     ON_CHIP: "waiting for on-chip memory",
@@ -138,8 +140,8 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
     if result is reference:
-        cause, share = largest_cause(result)
-        return [rank, BASELINE, *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
+        _, share = largest_cause(result)
+        return [rank, BASELINE, *[time_reason(result)] * (share >= WAIT_MIN)]
     words = compare_factors(result, reference, "the energy")
     if metric == "energy":
         words.sort(key=lambda part: "energy" not in part)
@@ -166,14 +168,22 @@ def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tupl
     return cause, float(time_s[cause]) / (float(time_s.sum()) or 1.0)
 
 
-def describe_wait(cause: int, share: float) -> str:
-    """Write `84 % of the time waiting for kernel launches`."""
-    return f"{percent(share)} of the time {_WAITS[cause]}"
-
-
 def time_reason(result: Estimate, members: Ints | slice = slice(None)) -> str:
-    """Write the cause of most of the time of some operators: `84 % of the time waiting for kernel launches`."""
-    return describe_wait(*largest_cause(result, members))
+    """Write the cause of most of the time of some operators: `84 % of the time waiting for kernel launches`. Waits for
+    DRAM are those for links if collectives, which count among them, take most."""
+    cause, share = largest_cause(result, members)
+    waits_s = share * float(result.run.latency_s[members].sum())
+    is_link = cause == DRAM and 2.0 * float(_link_seconds(result)[members].sum()) > waits_s
+    return f"{percent(share)} of the time {f'waiting for {LINKS}' if is_link else _WAITS[cause]}"
+
+
+def _link_seconds(result: Estimate) -> Floats:
+    """Return the seconds of collectives that nothing hides, (n,); zeros in training, which hides most."""
+    demand, runtime = result.demand, result.runtime
+    if demand.links is None or demand.training_devices:
+        return np.zeros(demand.n)
+    link_s = link_seconds(demand.links, result.device, runtime.library_collectives, runtime.collective_s.value)
+    return link_s * runs_of_kernels(result)[demand.kernel]
 
 
 def phase_words(result: Estimate) -> tuple[str, str]:
@@ -281,11 +291,9 @@ def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
 
 def _resource(result: Estimate, k: int) -> str:
     """Return the name of a kernel's busiest resource: the links if they take over half of its memory time."""
-    run, links = result.run, result.demand.links
-    if links is not None and int(run.bound[k]) == MEMORY:
-        link_s = link_seconds(links, result.device, result.runtime.library_collectives)
-        if 2 * float(link_s[result.demand.kernel == k].sum()) > float(run.kernel_memory_s[k]):
-            return "links between devices"
+    run, link_s = result.run, _link_seconds(result)[result.demand.kernel == k]
+    if int(run.bound[k]) == MEMORY and 2 * float(link_s.sum()) > float(run.kernel_memory_s[k]):
+        return LINKS
     return RESOURCES[int(run.resource[k])]
 
 

@@ -55,12 +55,6 @@ def _arithmetic_um2(device: Device, end: str) -> float:
     return sum(max((fact.value * um2[name] for name, fact in formats.items()), default=0.0) for formats in tables)
 
 
-def _phy_rate(device: Device) -> float:
-    rates = file_access.shipped(PATH)["phy_mm2_per_gb_s"]
-    names = [name for name in rates if device.memory_technology.upper().startswith(name.upper())]
-    return float(rates[max(names, key=len)] if names else rates["other"])
-
-
 def _parts(device: Device, end: str) -> tuple[float, float, float]:
     """Return mm2 of arithmetic, on-chip memories and PHYs; `end` is 'value', 'low' or 'high' of the rules' spread."""
     mac, phy = (
@@ -74,7 +68,9 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
         if size := device.values.get(level.fact, 0.0):
             size *= math.prod(device.values[name] for name in level.instances)
             memory += level_mm2(device, level.name.replace(" ", "_"), size, end)
-    return compute, memory, device.memory_bandwidth / 1e9 * _phy_rate(device) * phy
+    rates = file_access.shipped(PATH)["phy_mm2_per_gb_s"]
+    names = [name for name in rates if device.memory_technology.upper().startswith(name.upper())]
+    return compute, memory, device.memory_bandwidth / 1e9 * float(rates[max(names, key=len, default="other")]) * phy
 
 
 def _sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:

@@ -517,12 +517,6 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         fixed_s = share * self.launch_s if self.arch.is_host else self.launch_s
         return fixed_s + share * self.launch_cycles / self.clock_hz
 
-    @property
-    def core_size(self) -> float:
-        """The energy of an instruction relative to a core with two 256-bit vector units, whose windows, registers and
-        caches are larger than those of a core with narrower ones. 1 for accelerators."""
-        return min(self.file.fma_per_clock["vector"][BASE].value / 16.0, 1.0) if self.arch.is_host else 1.0
-
     @cached_property
     def _voltage_line(self) -> tuple[float, float]:
         """The slope of the voltage, and the clock at which prices are stated: that of the architecture at this node, or

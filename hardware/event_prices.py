@@ -165,7 +165,9 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     scale, assumed = logic_scale(device.process_nm), device.arch.constants
     if own is not None:
         scale = (scale / logic_scale(assumed.price_node)) ** assumed.price_node_gain
-    return _scale((entry.value, entry.low, entry.high), scale * device.core_size), entry.source, entry.quality
+    # Windows, registers and caches of a core with two 256-bit vector units are larger than those of a narrower one.
+    core = min(device.file.fma_per_clock["vector"][BASE].value / 16.0, 1.0) if device.arch.is_host else 1.0
+    return _scale((entry.value, entry.low, entry.high), scale * core), entry.source, entry.quality
 
 
 def _path(device: Device, event: Event) -> tuple[Triple, str, str]:

@@ -315,14 +315,10 @@ def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> d
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _with_device(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):
-        changes["baseline"] = _first_gpu(devices) or state.baseline
+        candidates = (states.preferred(devices), *devices) if devices else ()
+        gpus = (name for name in candidates if engine.device(name).architecture == architectures.BASELINE)
+        changes["baseline"] = next(gpus, state.baseline)
     return changes
-
-
-def _first_gpu(devices: tuple[str, ...]) -> str:
-    """Return the default baseline: the preferred device if it is a GPU, else the first GPU; '' without one."""
-    candidates = (states.preferred(devices), *devices) if devices else ()
-    return next((name for name in candidates if engine.device(name).architecture == architectures.BASELINE), "")
 
 
 def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

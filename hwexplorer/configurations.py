@@ -42,7 +42,9 @@ def asks_for_paper(state: State, on_paper: bool = False) -> bool:
 
 def devices(names: Iterable[str], power_modes: bool, caps: bool = False) -> tuple[str, ...]:
     """Return the keys of devices, each once; with `power_modes` every mode of each, with `caps` each at power caps."""
-    keys = [key for name in names for key in (_modes(name) if power_modes else [engine.device(name).key])]
+    named = [engine.device(name) for name in names]
+    modes = [(d.key, *(f"{d.id}:{mode}" for mode in d.file.power_modes if mode != d.power_mode)) for d in named]
+    keys = [key for each in modes for key in (each if power_modes else each[:1])]
     if caps:
         keys = [engine.device(name).key for key in keys for name in _capped(engine.device(key))]
     return tuple(dict.fromkeys(keys))
@@ -52,12 +54,6 @@ def _capped(device: Device) -> list[str]:
     """Return the device at power caps. A cap is set before changes, so it is one that the unchanged device takes."""
     plain_device = engine.device(device.key.removesuffix(device.changes))
     return [f"{name}{device.changes}" for name in power_caps(plain_device)]
-
-
-def _modes(name: str) -> list[str]:
-    """Return the device as named, and its other power modes."""
-    device = engine.device(name)
-    return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
 
 
 def axes_of(

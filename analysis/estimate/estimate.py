@@ -116,19 +116,15 @@ def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, executio
     if once:
         equal = np.concatenate([equal_kernels(workload, execution) for workload, _ in pairs])
         whole = whole.without_repeats(equal + np.repeat(np.cumsum(kernels) - kernels, kernels))
+    macs = [(float(each.macs[each.is_convolution].sum()), float(each.macs.sum())) for each in demands]
     return Bundle(
         demand=whole,
         ends=(tuple(accumulate(kernels)), tuple(accumulate(one.n for one in demands))),
         repeats=np.concatenate(repeats) if repeats else None,
-        mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
+        mostly_convolution=tuple(2.0 * part > total if total else None for part, total in macs),
         devices=pairs[0][0].devices,
         batches=tuple(batch for _, batch in pairs),
     )
-
-
-def _is_mostly_convolution(work_demand: Demand) -> bool | None:
-    total = work_demand.macs.sum()
-    return bool(work_demand.macs[work_demand.is_convolution].sum() * 2 > total) if total else None
 
 
 def _join(demands: Sequence[Demand]) -> Demand:
@@ -538,6 +534,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return max(self.energy_j - down, 0.0), self.energy_j + up
 
     @property
+    def has_open_links(self) -> bool:
+        """True for devices that exchange over PCIe at a rate that nothing states: behind one switch or two sockets."""
+        parallel, slow = self.workload.parallel, self.device.arch.constants.pair_link_bandwidth
+        return parallel is not None and not parallel.link_bytes_per_s and self.device.link_bandwidth <= slow
+
+    @property
     def static_w(self) -> float:
         """The power of one device that computes nothing."""
         return float(self.run.prices.value[self.device.arch.static_rows].sum())
@@ -578,13 +580,13 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
 def _with_topologies(made: Estimate, setup: Setup, base: Scenario) -> Estimate:
     """Return the estimate of devices that exchange over PCIe, if nothing states at which rate, with a band that holds
     its time behind one switch and below two sockets: what either would take is estimated too."""
-    parallel, own, constants = made.workload.parallel, made.device.link_bandwidth, made.device.arch.constants
-    if parallel is None or parallel.link_bytes_per_s or own > constants.pair_link_bandwidth:
+    if made.workload.parallel is None or not made.has_open_links:
         return made
+    own, constants = made.device.link_bandwidth, made.device.arch.constants
     reached, fast, slow = made.device.arch.data.assumptions["pair_blocks_reached"], *made.trust.band
     for end in (reached.low, reached.high):
         speed = min(own * end / reached.value, constants.pair_link_bandwidth)
-        stated = msgspec.structs.replace(parallel, link_bytes_per_s=speed)
+        stated = msgspec.structs.replace(made.workload.parallel, link_bytes_per_s=speed)
         linked = msgspec.structs.replace(made.workload, parallel=stated)
         (other,) = _estimate_on(setup, linked, base, (made.scenario.batch,))
         share = other.latency_s / made.latency_s

@@ -210,11 +210,10 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         peak_gb, memory_gb = result.peak_memory_bytes / 1e9, device.memory_bytes / 1e9
         phrases.append(f"does not fit: needs {peak_gb:.1f} GB of {memory_gb:.0f} GB")
     if workload.parallel is not None:
-        stated, own = workload.parallel.link_bytes_per_s, device.link_bandwidth
-        is_open = not stated and own <= device.arch.constants.pair_link_bandwidth
+        speed = workload.parallel.link_bytes_per_s or device.link_bandwidth
         phrases.append(
-            f"energy and power of {workload.devices} devices, memory of each; links of {(stated or own) / 1e9:.3g} "
-            "GB/s, their energy not counted" + "; the band holds one PCIe switch and two sockets" * is_open
+            f"energy and power of {workload.devices} devices, memory of each; links of {speed / 1e9:.3g} GB/s, "
+            "their energy not counted" + "; the band holds one PCIe switch and two sockets" * result.has_open_links
         )
     if not result.supported:
         work = _WORK[workload.work] + f" in {result.precision_run}" * (workload.work == "training")

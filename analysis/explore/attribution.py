@@ -398,10 +398,12 @@ def _figures(side: Estimate) -> SimpleNamespace:
         float(side.run.busy_s[side.run.resource == RESOURCES.index(name)].sum()) for name in ("vector unit", "DRAM")
     )
     each = f" per {work_word(side)}" * (batch > 1)
+    scale = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
+    lowered = f", at {percent(scale)} of the energy of the full clock" if scale < 0.99 else ""  # by a power limit
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
-        node=f"{device.process_nm:g} nm{_voltage(side)}",
+        node=f"{device.process_nm:g} nm{lowered}",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
         launch=f"{quantity(own_s, 's')} for {count_noun(kernels, 'kernel')}{host} of {short_name(device)} "
@@ -424,12 +426,6 @@ def _figures(side: Estimate) -> SimpleNamespace:
         vector=short_name(device) + (f" for {quantity(vector_s / batch, 's')}{each}" if vector_s else " never"),
         limit=quantity(side.power_limit_w, "W"),
     )
-
-
-def _voltage(side: Estimate) -> str:
-    """Return what a lower voltage at the power limit leaves of the energy of events, if it is lower."""
-    scale = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
-    return f", at {percent(scale)} of the energy of the full clock" if scale < 0.99 else ""
 
 
 def _price(joules: float, count: float, unit: str) -> str:

@@ -75,15 +75,15 @@ def find_within(
     rivals = fitting.where(lambda point: point.silicon is has_silicon)
     keeping = existing if has_silicon else on_paper
 
+    running = rivals.where(lambda point: point.can_win) or rivals
     nearest = None  # by the product of the factors by which a point exceeds the limits
     if not keeping:
-        nearest = min(rivals, key=lambda p: prod(max(p.excess(limit), 1.0) for limit in limits), default=None)
-    running = rivals.where(lambda point: point.can_win)
+        nearest = min(running, key=lambda p: prod(max(p.excess(limit), 1.0) for limit in limits), default=None)
     effects = tuple(
         ConstraintEffect(
             str(limit),
-            sum(point.excess(limit) <= 1.0 for point in running or rivals),
-            next((point.figure(limit.figure) for point in (running or rivals).order(limit.figure)), 0.0),
+            sum(point.excess(limit) <= 1.0 for point in running),
+            next((point.figure(limit.figure) for point in running.order(limit.figure)), 0.0),
             METRICS[limit.figure].unit,
         )
         for limit in limits

@@ -87,7 +87,7 @@ class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     wh_per_kg: _Amount = 0.0
     surface_cm2: _Amount = 0.0
     w_per_cm2: _Amount = 0.0
-    missed_share: _Amount = 0.0
+    missed_share: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
     tops: _Amount = 0.0
     task: tuple[Task, ...] = ()
 

@@ -253,7 +253,10 @@ def verdict(
     is_predicted = not wording.is_backed(best.trust)
     is_in_doubt = rival is not None and (is_predicted or odds < SURE) and best.device.facts != rival.device.facts
     is_software = {best.runtime.id, (rival or best).runtime.id}.isdisjoint(MODES)  # no one can run a mode alone
-    run = _run_to_measure(best, rival, metric) if rival is not None and is_in_doubt and is_software else ""
+    run = ""
+    if rival is not None and is_in_doubt and is_software:  # on the device without measurements, or the wider band
+        sides = _unmeasured(best, rival) or ([best, rival] if wording.is_backed(best.trust) else [best])
+        run = describe_measurement(max(sides, key=lambda side: _logarithm(side, metric)[1]), metric)
     devices = [run.device for run in results]
     names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []
@@ -342,9 +345,3 @@ def _against_unchanged(
     if factor < 1:
         parts.append("it is not counted")
     return f"What if {name} had {change_words(device.changes)}: {'; '.join(parts)}."
-
-
-def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
-    """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
-    sides = _unmeasured(best, rival) or ([best, rival] if wording.is_backed(best.trust) else [best])
-    return describe_measurement(max(sides, key=lambda side: _logarithm(side, metric)[1]), metric)

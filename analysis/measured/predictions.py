@@ -58,13 +58,6 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple["MeasuredRow", ...] = ()
 
     @property
-    def energy_class(self) -> str:
-        """The class of work that its energy belongs to."""
-        if ":train" in self.model:
-            return "energy, training"
-        return "energy, language models" if self.lengths else "energy, vision"
-
-    @property
     def family(self) -> str:
         """The family of its model: `resnet` of resnet50, `llama` of llama3_8b."""
         return family_of(self.model)
@@ -339,12 +332,15 @@ def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
     model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
     latency_s = [max(t + extra, least) for t, extra, least in zip(model_s, adds, floor, strict=True)]
     waits_s = [t - kernel for t, kernel in zip(latency_s, model_s, strict=True)]
-    waiting_w, prompt_j = _time_power_w(result), _prompt_j(row)
+    # An accelerator idles while it waits for its host. A CPU is the host: its cores are busy.
+    cores_j = float(result.event_j[result.device.arch.timed_rows].sum()) * result.device.arch.is_host
+    waiting_w, prompt_j = result.static_w + cores_j / (result.latency_s or 1.0), _prompt_j(row)
     ends_j = zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
     energy_j = [(j + wait * waiting_w) / batch + prompt_j for j, wait in ends_j]
+    work = "training" if ":train" in row.model else "language models" if row.lengths else "vision"
     figures = (
         ("latency", result.work_class, row.latency_s, latency_s),
-        ("energy", row.energy_class, row.energy_j, energy_j),
+        ("energy", f"energy, {work}", row.energy_j, energy_j),
     )
     labels = row.device.id, row.family, result.runtime.id, result.execution, result.work_class
     return [
@@ -377,14 +373,6 @@ def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
     nominal, low, high = (each * row.scenario.batch / cores for each in (decode.value, decode.low, decode.high))
     pipeline: Ends = (nominal, low, high)
     return (pipeline, (0.0, 0.0, 0.0)) if is_host else (adds, pipeline)
-
-
-def _time_power_w(result: Estimate) -> float:
-    """Return the power that each second beyond the prediction takes: static power, and on a CPU also what its busy
-    cores take by time. (An accelerator idles while it waits for its host; a CPU is the host.)"""
-    if not result.device.arch.is_host or not result.latency_s:
-        return result.static_w
-    return result.static_w + float(result.event_j[result.device.arch.timed_rows].sum()) / result.latency_s
 
 
 def _input_copy_s(result: Estimate) -> float:

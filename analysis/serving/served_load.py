@@ -290,7 +290,7 @@ def _row(
         request_p50_s=float(statistics.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
-        ttft_band_s=_band("TTFT", ttft_p50_s, costs.latency_factors),
+        ttft_band_s=_band("TTFT", ttft_p50_s, costs.latency_factors, costs.prompt_factors),
         tpot_band_s=_band("TPOT", tpot_p50_s, costs.latency_factors),
         requests_per_s=rate,
         arrivals_per_s=arrivals,
@@ -308,10 +308,10 @@ def _row(
     )
 
 
-def _band(figure: str, value: float, of_a_step: tuple[float, float]) -> tuple[float, float]:
-    """Return the band of a figure of a load: the band of published runs, wider if the band of a step is."""
-    low, high = load_evidence()[figure].band
-    return value * min(low, of_a_step[0]), value * max(high, of_a_step[1])
+def _band(figure: str, value: float, *of_steps: tuple[float, float]) -> tuple[float, float]:
+    """Return the band of a figure of a load: the band of published runs, wider if the bands of its steps are."""
+    lows, highs = zip(load_evidence()[figure].band, *of_steps, strict=True)
+    return value * min(lows), value * max(highs)
 
 
 def _lag(load: Load, run: Run) -> float:
@@ -363,6 +363,8 @@ def serving_report(
         rows += own
         waits += list_waits(server.name, served[-1].run)
         answers += _answers(server, own, asked, says_lag=len(ordered) == 1 or not is_single)
+        if server.first.has_open_links:
+            answers.append(f"{server.name}: the band of TTFT holds one PCIe switch and two sockets")
     for served in ordered if asked.trace is not None and asked.trace.blocks else ():
         load, name = served[0].load, served[0].server.name
         share = float(load.cached.sum() / (load.cached + load.prompt).sum())

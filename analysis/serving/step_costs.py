@@ -81,6 +81,7 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     copies: int = 1
     expert_token_s: float = 0.0
     started: Floats | None = None
+    prompt_factors: tuple[float, float] = (1.0, 1.0)  # of prompts over links whose rate is not stated
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
@@ -142,9 +143,10 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
     device: Device
     scenario: Scenario
 
-    def estimate(self, cached: int) -> Estimate:
-        """Return the estimate of a step of one sequence that attends to so many tokens."""
-        return estimate(self.decode, self.device, msgspec.structs.replace(self.scenario, sequence=1, kv=cached))
+    def estimate(self, cached: int, tokens: int = 1) -> Estimate:
+        """Return the estimate of a step of one sequence that attends to so many tokens, or of a prompt of `tokens`."""
+        scenario = msgspec.structs.replace(self.scenario, sequence=tokens, kv=cached)
+        return estimate(self.decode if tokens == 1 else self.prefill, self.device, scenario)
 
     def memory(self, step: Workload) -> Memory:
         """Return the peak memory of a step of one sequence."""
@@ -220,6 +222,7 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
         sequence_tokens=state_bytes / token_bytes if token_bytes > 0 else 0.0,
         most_sequences=copies * max(int(room / state_bytes), 1) if state_bytes > 0 else math.inf,
         latency_factors=(first.latency_band_s[0] / first.latency_s, first.latency_band_s[1] / first.latency_s),
+        prompt_factors=steps.estimate(0, MEDIUM).trust.band if first.has_open_links else (1.0, 1.0),
         energy_factors=(first.energy_band_j[0] / first.energy_j, first.energy_band_j[1] / first.energy_j),
     )
 

@@ -178,7 +178,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     at_work = np.minimum(paced, taken_s / np.maximum(unit_work_s, 1e-300))[:, demand.kernel]
     idle = work.on_matrix * (work.padded - demand.macs)
     if _streams(device):
-        idle = _idle_cells(demand, device, unit_work_s * paced * usable, work.on_matrix)
+        # Clocked cells of a context that wait for its slowest layer or stream are clocked with those at work.
+        cycles = unit_work_s * paced * usable * device.clock_hz * device.array_rows * device.array_columns
+        lacking: Floats = np.maximum(cycles - demand.per_kernel(work.on_matrix * demand.macs), 0.0)
+        idle = lacking[demand.kernel] * demand.head
     return Mapping(
         matrix_s=work.matrix_s * at_work + fill_s,
         vector_s=work.vector_s * at_work + fill_s,
@@ -285,14 +288,6 @@ def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Fl
     more_s = np.where(_of_context(placed, np.add, more_s) > 0, more_s, steps.need_s)
     rest = (pace_s - all_least_s) / np.maximum(_of_context(placed, np.add, more_s), 1e-300)
     return pace_s, least_s + more_s * rest
-
-
-def _idle_cells(demand: Demand, device: Device, paced_s: Floats, on_matrix: Bools) -> Floats:
-    """Return the multiply-accumulates that clocked cells lack, (n,): cells of a context that wait for its slowest layer
-    or stream are clocked with those at work, `paced_s` (k,) in all."""
-    cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
-    idle: Floats = np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
-    return demand.head * idle
 
 
 def _streams(device: Device) -> bool:

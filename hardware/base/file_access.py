@@ -260,7 +260,22 @@ def convert_record(path: Path, record: str, data: dict[str, Any], kind: type[T])
         known = {*getattr(kind, "__struct_fields__", ()), *_keys(data)} - {unknown[1] if unknown else ""}
         near = f" ({right})" if unknown and (right := hint(unknown[1], sorted(known))) else ""
         places = (path.name, record, _wrong_row(data, kind, str(error)))
-        raise ValueError(f"{': '.join(filter(None, places))}: {error}{near}") from None
+        raise ValueError(f"{': '.join(filter(None, places))}: {error_words(error)}{near}") from None
+
+
+_WORDS = {
+    "Expected": "must be", "got": "not", ">=": "of at least", "<=": "of at most", ">": "above", "|": "or",
+    "float": "a number", "int": "a whole number", "str": "text", "bool": "true or false", "array": "a list",
+    "object": "a table", "null": "nothing",
+}  # fmt: skip
+
+
+def error_words(error: msgspec.ValidationError) -> str:
+    """Write what msgspec finds wrong in plain words: `power_w must be a number above 0`."""
+    wrong, _, place = str(error).partition(" - at `$")
+    if wrong.startswith("Expected"):
+        wrong = re.sub(r"\w+|[<>|]=?", lambda word: _WORDS.get(word[0], word[0]), wrong.replace("`", ""))
+    return f"{place.strip('`.')} {wrong.removesuffix('.0')}".strip()
 
 
 def _keys(data: dict[str, Any]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from msgspec import Meta
 from analysis.model.names.model_ref import user_target
 from analysis.model.names.targets import complete
 from hardware.base.errors import RequestError, matching_places, split_list, unknown
+from hardware.base.file_access import error_words
 from hwexplorer import api, engine, registry
 from hwexplorer.declare import Verb
 from hwexplorer.export.delimited import grid
@@ -147,7 +148,7 @@ def answer_call(tool: str, arguments: Any) -> str:
     except msgspec.ValidationError as error:
         wrong = re.search(r"unknown field `(.+)`", str(error))
         fields = _question(tool).__struct_fields__
-        raise (unknown("argument", wrong[1], fields) if wrong else RequestError(str(error))) from None
+        raise (unknown("argument", wrong[1], fields) if wrong else RequestError(error_words(error))) from None
     _check_amount(question)
     tokens, find = question.pop("tokens"), question.pop("find")
     given = {name: value for name, value in question.items() if value is not msgspec.UNSET}

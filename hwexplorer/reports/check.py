@@ -52,7 +52,7 @@ VERB = declare.Report(
             "check",
             lambda ran: (
                 f"{ran.model}, batch {ran.batch}, {ran.precision}, "
-                f"{', '.join(ran.runtimes)} on {', '.join(ran.devices)}"
+                f"{', '.join(ran.runtimes)}{f', {ran.prices} prices' * bool(ran.prices)} on {', '.join(ran.devices)}"
             ),
             COLUMNS, of="findings", key="rule", footer=_tally,
         ),

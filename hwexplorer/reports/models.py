@@ -61,7 +61,7 @@ class RankedModel(grid.Point, frozen=True, kw_only=True):
     macs: Annotated[float, column("MACs", "SI", role="quantity", keep=5)]
 
 
-class ModelRanking(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRanking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Models on one device, in the order asked for."""
 
     device: str
@@ -70,6 +70,7 @@ class ModelRanking(msgspec.Struct, frozen=True, kw_only=True):
     execution: str
     layout: str
     order: str
+    prices: str = "own"
     rows: tuple[RankedModel, ...]
 
 
@@ -181,7 +182,7 @@ def _title(ranking: ModelRanking) -> str:
     runtimes = " or ".join(dict.fromkeys(row.runtime for row in ranking.rows))
     return (
         f"{count_noun(len(ranking.rows), 'model')} by {ranking.order}, batch {ranking.batch}, {ranking.precision}, "
-        f"{runtimes} on {engine.marked_key(ranking.device)}"
+        f"{runtimes}{f', {ranking.prices} prices' * (ranking.prices != 'own')} on {engine.marked_key(ranking.device)}"
     )
 
 

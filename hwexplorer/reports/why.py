@@ -309,7 +309,8 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
     ]
     if kind != "operator" and time:
         of_run = "" if kind == "model" else f", in the whole run {quantity(result.average_power_w, 'W')}"
-        limits = f"limit {quantity(result.power_limit_w, 'W')}, TDP {quantity(result.device.tdp_w, 'W')}"
+        tdp_w = result.device.tdp_w * result.workload.devices
+        limits = f"limit {quantity(result.power_limit_w, 'W')}, TDP {quantity(tdp_w, 'W')}"
         lines.append(f"average power {quantity(energy / time, 'W')}{of_run}; {limits}")
     return tuple(lines)
 

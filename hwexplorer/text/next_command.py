@@ -11,7 +11,7 @@ def command(step: NextStep) -> str:
     words = ["hwexplorer", *step.report.split(), *step.words]
     words += step.devices if step.report == "why" else ("--on", ",".join(step.devices))
     default = defaults_of(step.words[0])
-    for name in ("batch", "precision", "execution", "layout"):
+    for name in ("batch", "precision", "execution", "layout", "prices"):
         value = getattr(step.scenario, name)
         if value != default[name]:
             words += [f"--{name}", str(value)]

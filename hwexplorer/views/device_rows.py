@@ -114,12 +114,6 @@ def rank_devices(state: State) -> tuple[str, ...]:
     return with_unchanged(sorted(state.devices, key=order.__getitem__))
 
 
-def rank_rows(state: State, reference: str) -> list[DeviceRow]:
-    """Return the devices of a state by rank, with those without changed facts."""
-    rows = {row.key: row for row in device_rows(replace(state, devices=with_unchanged(state.devices)), reference)}
-    return [rows[name] for name in rank_devices(state)]
-
-
 def sort_rows(rows: Sequence[DeviceRow], state: State) -> list[DeviceRow]:
     """Sort rows by `state.rank`, the best first unless `rank_reverse`; the rank `rank` keeps their order. Designs on
     paper come last."""
@@ -228,7 +222,9 @@ _EXCESS = {
 
 def cards(state: State) -> tuple[plain.Card, ...]:
     """Return the cards in the order of the state, usually by rank; designs on paper come last."""
-    rows = rank_rows(state, split_changes(state.baseline)[0])  # against the baseline without its changes
+    reference = split_changes(state.baseline)[0]  # the baseline without its changes
+    by_key = {row.key: row for row in device_rows(replace(state, devices=with_unchanged(state.devices)), reference)}
+    rows = [by_key[name] for name in rank_devices(state)]
     if (state.rank, state.rank_reverse) != (RANKS[0], False):
         rows = sort_rows(rows, state)
     names = wording.distinct_names([row.run.device for row in rows])

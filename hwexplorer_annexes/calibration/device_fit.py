@@ -37,7 +37,7 @@ LIBRARY_CALLS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTIO
 
 SPREADS = Path(__file__).with_name("spreads.toml")
 
-FURTHEST, PLACES = 4.0, 1601  # logarithms of the time of a chip over its prediction that are weighed
+FURTHEST, MOST, PLACES = 4.0, 13.0, 1601  # logarithms of a chip's time over its prediction: weighed, allowed; steps
 KEEPS = 0.995  # factor on the logarithm of a band from which it is as wide as before
 ROUNDS = 5  # in which runs come to take as long as they were timed
 CONTRADICTS = 1.0  # logarithm of measured over predicted from which the rows may be of something else
@@ -144,8 +144,7 @@ def _move_device(
     timings: Sequence[TimingRow],
     runtime_id: str,
 ) -> tuple[Device, list[float]]:
-    """Return the device with all times moved by these rows and narrower bands, and the latencies (s) that it
-    predicts."""
+    """Return the device with all times moved by these rows and narrower bands, and the latencies (s) it predicts."""
     results = [predictions.estimate_row(row) for row in measured]
     families = [each.scenario.name_run(each.workload, runtime_id)[1] for each in results]
     errors = np.log([row.measured_s / row.before_s for row in timings])
@@ -169,8 +168,12 @@ def _move_device(
     for name in dict.fromkeys(families):
         rows = [i for i in every if families[i] == name]
         timed[name] = say(rows, find_move(errors[rows].tolist(), result.trust.level, of_family=True))
+    moved = msgspec.structs.replace(device.file, trust=(band,), timed=timed)
+    own, after_s = _repeat_runs(moved, measured, result.runtime)
+    off = max(abs(after / row.measured_s - 1.0) for after, row in zip(after_s, timings, strict=True))
+    held = " (power or another limit holds its time)" * (off > rate_fit.LEAST)
     sentences = [
-        f"{count}, predicted within {text.percent(rate_fit.LEAST)} from now on; other times with "
+        f"{count}, predicted within {text.percent(max(off, rate_fit.LEAST))} from now on{held}; other times with "
         f"{result.runtime.name} follow by {text.percent(move.share)} of the difference, to {by:.3g}x, its "
         f"family further; with other runtimes to {others_by:.3g}x",
         f"bands of {result.work_class or 'such work'} are {text.percent(1 - move.same)} narrower, others "
@@ -180,24 +183,26 @@ def _move_device(
         sentences[1] = "bands keep their width: the rows contradict what is known, and may be of something else"
     if abs(mean := float(np.mean(errors))) > CONTRADICTS:
         sentences.insert(0, f"the rows take {np.exp(mean):.2g}x of what is predicted: check batch, format and runtime")
-    spec = msgspec.structs.replace(device.file, trust=(band,), timed=timed, notes=(*device.file.notes, *sentences))
-    return _repeat_runs(spec, measured, result.runtime)
+    file = msgspec.structs.replace(own.file, notes=(*own.file.notes, *sentences))
+    return msgspec.structs.replace(own, file=file), after_s
 
 
 def _repeat_runs(
     spec: device_module.DeviceFile, measured: Sequence[predictions.MeasuredRow], engine: runtime.Runtime
 ) -> tuple[Device, list[float]]:
     """Return the device on which each run takes as long again as it was timed, but for noise, and its predictions (s).
-    Under a power limit, time does not grow as the time of kernels does, so it takes rounds."""
-    log_slower, noise, within = dict[str, float](), rate_fit.LEAST, float(np.exp(rate_fit.LEAST))
+    Under a power limit, time does not grow as the time of kernels does, so it takes rounds; bands hold what is left."""
+    moved, noise, within = dict[str, tuple[float, float]](), rate_fit.LEAST, float(np.exp(rate_fit.LEAST))
     for _ in range(ROUNDS):
-        runs = {run: _evidence(engine, 1, noise, (1.0 / within, within), log) for run, log in log_slower.items()}
+        ends = {run: (min(1.0 / within, left), max(within, left)) for run, (_, left) in moved.items()}
+        runs = {run: _evidence(engine, 1, noise, ends[run], log) for run, (log, _) in moved.items()}
         device = device_catalog.device_in_mode(msgspec.structs.replace(spec, timed=spec.timed | runs))
         results = [predictions.estimate_row(msgspec.structs.replace(row, device=device)) for row in measured]
         points = [predictions.predict_row(msgspec.structs.replace(row, device=device))[0] for row in measured]
         for result, point in zip(results, points, strict=True):
             run, _ = result.scenario.name_run(result.workload, engine.id)
-            log_slower[run] = float(np.log(result.setup.slower * point.measured / point.predicted))
+            left = point.measured / point.predicted
+            moved[run] = float(np.clip(np.log(result.setup.slower * left), -MOST, MOST)), left
     return device, [point.predicted for point in points]
 
 
@@ -208,8 +213,7 @@ def _fit_device(
     runtime_id: str,
     progress: rate_fit.Progress,
 ) -> tuple[Device, list[float]]:
-    """Return the device with rates fitted to these rows and a band, and the latencies (s) by fits without their
-    family."""
+    """Return the device with rates fitted to these rows and a band, and latencies (s) by fits without their family."""
     full = _fit_device_rates(fit_rows, device, progress)
     after_s = _left_out_latency(fit_rows, full, progress).tolist()
     timings = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings, after_s, strict=True)]

@@ -93,11 +93,9 @@ def test_search_finds_exactly_what_is_within(name: str) -> None:
 
 
 def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
-    limits = [Constraint("energy", "<=", 1.0), Constraint("latency", "<=", 1e-12)]
-    found = find_within(_grid(), limits)
+    found = find_within(_grid(), [Constraint("energy", "<=", 1.0), Constraint("latency", "<=", 1e-12)])
     assert not found.found
     assert "No configuration stays below 1.00 ps (latency). The lowest is " in found.verdict
-    assert found.nearest is not None
     assert found.nearest.latency_s == min(c.latency_s for c in _grid() if c.silicon)
     assert found.nearest_excess > 1
 

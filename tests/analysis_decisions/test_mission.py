@@ -97,9 +97,9 @@ WRONG = {
     "power_w = 3": "no [[task]]: each needs a model and rate_hz",
     "[[task]]\nmodel = 'a'\nrate = 3": "task 1: Object contains unknown field `rate` (did you mean rate_hz",
     "hours = 2\n[[task]]\nmodel = 'a'": "hours need battery_wh",
-    "power_w = 0.0\n[[task]]\nmodel = 'a'": "mission: Expected `float` > 0.0 - at `$.power_w`",
-    "[[task]]\nmodel = 'a'\nrate_hz = inf": "task 1: Expected `float` <= 1000000.0 - at `$.rate_hz`",
-    "[[task]]\nmodel = 'a'\nrate_hz = -1": "task 1: Expected `float` >= 0.0 - at `$.rate_hz`",
+    "power_w = 0.0\n[[task]]\nmodel = 'a'": "mission: power_w must be a number above 0",
+    "[[task]]\nmodel = 'a'\nrate_hz = inf": "task 1: rate_hz must be a number of at most 1000000",
+    "[[task]]\nmodel = 'a'\nrate_hz = -1": "task 1: rate_hz must be a number of at least 0",
     "[[task]]\nmodel = 'a'\nrate_hz = 1e-9": "rate_hz of a task is below 1e-06",
     "[[task]]\nmodel = 'a'\n" * 33: "33 tasks, at most 32 are possible",
 }

@@ -226,7 +226,7 @@ def test_a_folder_of_many_devices_is_listed_once_and_anew_when_it_changes(
     ("change", "message"),
     [
         ({"streming": {}}, "runtimes.toml: runtimes.vllm: Object contains unknown field `streming` (did you mean"),
-        ({"mode": 3}, "runtimes.toml: runtimes.vllm: Expected `str`, got `int` - at `$.mode`"),
+        ({"mode": 3}, "runtimes.toml: runtimes.vllm: mode must be text, not a whole number"),
     ],
 )
 def test_a_wrong_field_names_file_and_record(change: dict[str, object], message: str) -> None:

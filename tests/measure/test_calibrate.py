@@ -105,6 +105,8 @@ def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(own_folder: Path)
     assert (row["name"], row["batch"], [row["measured_s"], rate["measured_s"]]) == ("resnet50", 8, measured_s)
     assert made["next"].endswith("resnet50 --batch 8 --precision fp16 --runtime tensorrt --on my_l4")
     assert [row["device"] for row in document(*shlex.split(made["next"])[1:])["rows"]] == ["my_l4"]
+    assert "limit holds its time" in str(document("calibrate", "l4", "7 ms resnet50:train batch 64")["notes"])
+    assert document("compare", "resnet50:train,batch=64", "--on", "my_l4")["rows"][0]["latency_band_s"][0] < 7.1e-3
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def _build_request(head: str, config: Config, changes: dict[str, Any], phase: st
     asked = {first: run.sequence, "kv": run.kv, "out": run.output, "tp": run.tp, "ep": run.ep}
     usual = {first: sequence, "kv": kv, "out": output, "tp": 1, "ep": 1}
     words += [f"{key}={value}" for key, value in asked.items() if value != usual[key]]
-    words += [f"link={lengths['link']:.9g}"] if max(run.tp, run.ep) > 1 and run.link else []
+    words += [f"link={lengths['link']:.9g}"] if run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _change_config(config, changes), run)
 
 

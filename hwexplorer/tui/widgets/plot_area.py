@@ -104,17 +104,12 @@ class Drawing(msgspec.Struct, frozen=True):
     bottom: list[list[Segment]]
 
     def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
-        """Return all lines, with the points of the cursor marked."""
+        """Return all lines, with the point under the cursor and those that its row stands for marked."""
         marked_rows: dict[int, list[tuple[str, str]]] = {}
-        for column, row in self.places_of(cursor, below):
+        for (column, row), _ in self.shown_points({cursor, *below} if cursor else set()):
             marked_rows.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
         rows = [_runs(marked_rows[i], palette) if i in marked_rows else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
-
-    def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
-        """Return the places of the point under the cursor and of those that its row stands for."""
-        marked_keys = {cursor, *below} if cursor else set()
-        return [place for place, _ in self.shown_points(marked_keys)]
 
     def shown_points(self, keys: Collection[str] | None = None) -> Iterator[tuple[Place, Point]]:
         """Yield the points in sight, all or those with these keys, each with its place."""
