@@ -361,7 +361,7 @@ BAD = {
     ),
     "no rate": (_edit(r"^(fp32 = \{ value = )64", r"\g<1>-0.0"), "fma_per_clock.vector.fp32: must be greater than 0"),
     "not finite": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>inf"), "facts.tdp_w: value inf"),
-    "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "got `str`"),
+    "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "value must be a number, not text"),
     "idle over limit": (_edit(r"^(idle_w = \{ value = )10(.*), low = .*, high = \d+", r"\g<1>90\2"), "facts.idle_w"),
     "bus and rate": (_edit(r"^(memory_bus_bits = \{ value = )256", r"\g<1>128"), "facts.memory_bandwidth"),
     "unknown field": (_edit(r"^tdp_w", "tpd_w"), "did you mean tdp_w"),
