@@ -136,7 +136,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
         file.write_text(NET.format(width=32))
         commands.submit(app.session, line)
         assert app.session.jobs
-        await pilot.press("]")  # what is shown can be used meanwhile
+        commands.submit(app.session, "batch 2")  # what is shown can be used meanwhile
         assert (app.state.batch, len(app.session.jobs)) == (2, 1)
         await captured(app, pilot, "set sort share")
         assert engine.workload(app.state).parameters == 8 * 32 + 32
