@@ -64,10 +64,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
                 is_slow = deployed.utilization < 0.1 or on.dispatch_s > 0.1 * deployed.in_mode("eager").latency_s
                 if on.arch.id == "npu" and is_slow:
                     continue
-                if (
-                    on.memory_bandwidth / on.peaks[make_plan(on, precision).convolution] < 0.02
-                    or on.id in grid.DEFAULTS
-                ):
+                peak = on.peaks[make_plan(on, precision).convolution]
+                if on.memory_bandwidth / peak < 0.02 or on.id in grid.DEFAULTS:
                     strict += 1
                     assert relu_figures(grid.run("conv2d", on, batch, precision, "eager"))[0] > 1.0, what
     assert strict >= 30
