@@ -141,7 +141,7 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
     if result is reference:
         _, share = largest_cause(result)
-        return [rank, BASELINE, *[time_reason(result)] * (share >= WAIT_MIN)]
+        return [rank, BASELINE, time_reason(result)] if share >= WAIT_MIN else [rank, BASELINE]
     words = compare_factors(result, reference, "the energy")
     if metric == "energy":
         words.sort(key=lambda part: "energy" not in part)
@@ -291,8 +291,8 @@ def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
 
 def _resource(result: Estimate, k: int) -> str:
     """Return the name of a kernel's busiest resource: the links if they take over half of its memory time."""
-    run, link_s = result.run, _link_seconds(result)[result.demand.kernel == k]
-    if int(run.bound[k]) == MEMORY and 2 * float(link_s.sum()) > float(run.kernel_memory_s[k]):
+    run, has_links = result.run, int(result.run.bound[k]) == MEMORY and result.demand.links is not None
+    if has_links and 2 * float(_link_seconds(result)[result.demand.kernel == k].sum()) > float(run.kernel_memory_s[k]):
         return LINKS
     return RESOURCES[int(run.resource[k])]
 

@@ -119,7 +119,9 @@ def training_settings(result: Estimate) -> Iterator[Estimated]:
     if step is None:
         return
     now: Training = step.settings
-    again = _change_setting(result, "training", "recompute", "blocks", "recompute=blocks") * (now.recompute != "blocks")
+    again: list[Estimated] = []
+    if now.recompute != "blocks":
+        again = _change_setting(result, "training", "recompute", "blocks", "recompute=blocks")
     yield from again
     if result.fits:
         return

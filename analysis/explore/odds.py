@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -49,12 +50,16 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     graphs: dict[str, str] = {}
 
 
+@lru_cache(maxsize=1)
+def _tools() -> tuple[Tool, ...]:
+    return read_list(_PATH, "tool", Tool)
+
+
 def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = None) -> str:
     """Write what to run to measure a metric of an estimate, or of an average step of a `load`, and what reads it."""
     model, scenario, runtime = result.workload.name, result.scenario, result.runtime
     kind = "load" if load is not None else result.workload.kind
-    tools = (row for row in read_list(_PATH, "tool", Tool) if kind in row.kinds)
-    tool = next((row for row in tools if runtime.id.startswith(row.runtimes)), None)
+    tool = next((row for row in _tools() if kind in row.kinds and runtime.id.startswith(row.runtimes)), None)
     key, name = result.device.key, model.partition(":")[0]
     made = f"makes my_{result.device.id} of it: ask again with that"
     words = f"measure {f'this load of {name} on ' * (load is not None)}{key} with {runtime.name}"

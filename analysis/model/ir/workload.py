@@ -252,7 +252,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
     forward: "Workload"
     settings: Any
     is_narrow: bool
-    is_spelled: bool
+    runs_by_call: bool
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):

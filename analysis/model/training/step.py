@@ -38,14 +38,14 @@ def _table() -> dict[str, Any]:
 
 
 @memoize(keep=3)
-def training_step(forward: Workload, training: Training, is_narrow: bool, is_spelled: bool = True) -> Workload:
-    """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. `is_spelled`: modules of
-    transformers run call by call. Raises ModelSpecError for a model without weights that training would change."""
+def training_step(forward: Workload, training: Training, is_narrow: bool, runs_by_call: bool = True) -> Workload:
+    """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. `runs_by_call`: modules
+    of transformers run call by call. Raises ModelSpecError for a model without weights that training would change."""
     if forward.parallel and "all_to_all" in forward.operators.kind:  # each device has experts of its own
         training = msgspec.structs.replace(training, devices=max(training.devices, forward.parallel.degree))
     is_plain = (training.attention or PLAIN.get(forward.family)) == "plain"
     whole = with_scores(forward) if is_plain else forward
-    writer = _Writer(_share(whole, training.parts), training, is_narrow, is_spelled)
+    writer = _Writer(_share(whole, training.parts), training, is_narrow, runs_by_call)
     writer.write_forward()
     writer.write_backward()
     writer.write_update()
@@ -54,7 +54,7 @@ def training_step(forward: Workload, training: Training, is_narrow: bool, is_spe
         routing=writer.forward.routing,
         repeats=writer.repeats() if training.accumulate > 1 else None,
         parallel=ir.Parallel(training.devices, 0.0) if training.devices > 1 else forward.parallel,
-        training=ir.TrainedModel(forward, training, is_narrow, is_spelled),
+        training=ir.TrainedModel(forward, training, is_narrow, runs_by_call),
     )
 
 
@@ -63,7 +63,7 @@ def as_run(workload: Workload, value_bytes: float, is_eager: bool = True) -> Wor
     one; any other workload as it is."""
     step = workload.training
     now = value_bytes < FP32, is_eager or step is None or step.forward.family not in LANGUAGE
-    if step is None or now == (step.is_narrow, step.is_spelled):
+    if step is None or now == (step.is_narrow, step.runs_by_call):
         return workload
     return training_step(step.forward, step.settings, *now).bound(**workload.defaults)
 
@@ -86,7 +86,7 @@ def change_settings(step: Workload, *changes: tuple[str, object]) -> Workload:
 
     asked = tuple(rename(word) if word == was.forward.asked[-1] else word for word in was.forward.asked)
     forward = msgspec.structs.replace(was.forward, name=rename(was.forward.name), asked=asked)
-    return training_step(forward, now, was.is_narrow, was.is_spelled).bound(**step.defaults)
+    return training_step(forward, now, was.is_narrow, was.runs_by_call).bound(**step.defaults)
 
 
 def _share(forward: Workload, parts: int) -> Workload:
@@ -141,9 +141,9 @@ def is_inside(step: Workload) -> ir.Bools:
 class _Writer(Tape):
     """A training step while it is written."""
 
-    def __init__(self, forward: Workload, training: Training, is_narrow: bool, is_spelled: bool) -> None:
+    def __init__(self, forward: Workload, training: Training, is_narrow: bool, runs_by_call: bool) -> None:
         super().__init__(forward, training.parts)
-        self.spelled = _table()["spelled"] if is_spelled and forward.family in LANGUAGE else {}
+        self.kept_between_calls = _table()["kept_between_calls"] if runs_by_call and forward.family in LANGUAGE else {}
         ops, self.training = forward.operators, training
         self.is_narrow = is_narrow and training.masters != "none"
         self.autocast = self.is_narrow and training.masters == "autocast"
@@ -240,7 +240,7 @@ class _Writer(Tape):
             self.tensors[added[0]].dtype = "int64"
         else:
             is_kept = (self._weight_of(i) if ops.kind[i] in _NORMS else result) in self.trained
-            count, numel = self.spelled.get(ops.module_type[i], 0) * is_kept, self.tensors[result].numel
+            count, numel = self.kept_between_calls.get(ops.module_type[i], 0) * is_kept, self.tensors[result].numel
             added = [self.tensor(numel, f"{self.tensors[result].name}.between") for _ in range(count)]
         self.writes[i] += added
         return added

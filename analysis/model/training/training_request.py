@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,9 +80,6 @@ class Step(msgspec.Struct, frozen=True):
     training: Training
     load: ClassVar[None] = None
     load_and_lengths: ClassVar[str] = ""
-    image_size = property(attrgetter("model.image_size"))
-    runs_code = property(attrgetter("model.runs_code"))
-    is_captured = property(attrgetter("model.is_captured"))
 
     def __str__(self) -> str:
         return self._named(str(self.model))
@@ -96,6 +92,21 @@ class Step(msgspec.Struct, frozen=True):
     def _named(self, model: str) -> str:
         head, _, options = model.rpartition(":") if re.search(r":[^:()/]*=[^:()/]*$", model) else (model, "", "")
         return f"{head}:{','.join(filter(None, (TRAIN, options, *self.training.words)))}"
+
+    @property
+    def image_size(self) -> int | None:
+        """The image size of the model."""
+        return self.model.image_size
+
+    @property
+    def runs_code(self) -> bool:
+        """True if opening the model runs the user's code."""
+        return self.model.runs_code
+
+    @property
+    def is_captured(self) -> bool:
+        """True if the model comes from a capture."""
+        return self.model.is_captured
 
     @property
     def phases(self) -> dict[str, str]:

@@ -197,7 +197,8 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     # A product has tiles; another kernel has blocks of elements.
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
-    plans, sentence = [result.setup_of(i).plan for i in head.tolist()], architecture_of(device).sentence
+    setups, sentence = [result.setup_of(i) for i in head.tolist()], architecture_of(device).sentence
+    plans = [setup.plan for setup in setups]
     matrix, product, other = ([getattr(plan, name) for plan in plans] for name in ("matrix", "vector_mac", "vector"))
     runs, lanes = np.where(on_matrix, matrix, np.where(is_product, product, other)), device.file.fma_per_clock["vector"]
     return records(
@@ -222,7 +223,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         units=mapping.units[head],
         units_fraction=mapping.units[head] / total,
         occupancy=resident,
-        sentence=[sentence(demand, result.setup_of(i), mapping, i) for i in head.tolist()],
+        sentence=[sentence(demand, setup, mapping, i) for setup, i in zip(setups, head.tolist(), strict=True)],
         flips=[wording.bound_change(result, k) for k in chosen.tolist()],
         parts=[tuple(result.partition.operator_id[i] for i in rows.members[k]) for k in chosen],
     )
